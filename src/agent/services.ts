@@ -8,7 +8,7 @@ import type { Session } from './shapes/session.ts';
 import type { ToolCatalogEntry } from './shapes/tool.ts';
 import type { AbortReason, NewTurnEvent } from './shapes/turn-event.ts';
 import type { ChatModelRequest } from './chat-model.ts';
-import type { ChangeTool, Proposal, Tool, ToolContext, ToolOutput } from './tool.ts';
+import type { ChangeTool, Proposal, StagedFiles, Tool, ToolContext, ToolOutput } from './tool.ts';
 
 /** Interfaces between the services of the agent plane. Actors are written as `acts.by` (src/store/schema.ts). */
 
@@ -74,6 +74,8 @@ export interface ChangeDecision {
 /** Pending changes that wait for a person's decision. Decisions are journaled. */
 export interface PendingChangeService {
   stage(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<PendingChange>;
+  /** The staged file changes of a task or run. */
+  stagedFiles(owner: Pick<ToolContext, 'taskId' | 'runId'>): StagedFiles;
   /**
    * Applies a change that the grants approve automatically. Journaled as `auto_approve`, before and with its outcome.
    */

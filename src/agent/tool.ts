@@ -13,7 +13,17 @@ export interface ToolContext {
   readonly grants: Grants;
   /** Absolute base of relative path arguments; undefined when relative paths are not allowed. */
   readonly cwd: string | undefined;
+  /** Staged changes of the same task or run. Tools that read files show the files as these would leave them. */
+  readonly staged?: StagedFiles;
   readonly signal: AbortSignal;
+}
+
+/** Staged changes of files. Paths are real paths, without links. */
+export interface StagedFiles {
+  /** Payload of the last staged change of a file; undefined when none is staged. */
+  payloadOf(path: string): Promise<unknown>;
+  /** Files below a folder with staged changes. */
+  listBelow(folder: string): Promise<readonly { readonly path: string; readonly isDeleted: boolean }[]>;
 }
 
 /** Tool output that is sent to the model. */
@@ -56,6 +66,17 @@ export interface ReadTool extends ToolBase {
   run(args: Readonly<Record<string, unknown>>, context: ToolContext): Promise<ToolOutput>;
 }
 
+/** Changes of several tools that can be applied together. */
+export interface ChangeSet {
+  /**
+   * Applies changes in their order, or none.
+   * @param payloads what the tools proposed
+   * @param resumes some may have been applied before a crash: only the others are applied
+   * @throws AgentError `conflict`: nothing was changed
+   */
+  apply(payloads: readonly unknown[], resumes: boolean): Promise<ToolOutput[]>;
+}
+
 /** A tool with side effects. It proposes a change, which is applied after approval. */
 export interface ChangeTool extends ToolBase {
   readonly kind: 'change';
@@ -67,6 +88,8 @@ export interface ChangeTool extends ToolBase {
    * @throws AgentError `conflict`, `base_moved` when the base of the proposal has changed; nothing was done
    */
   apply(payload: unknown, signal: AbortSignal): Promise<ToolOutput>;
+  /** Changes of tools with the same set can be approved together. */
+  readonly set?: ChangeSet;
   /** Whether the change was applied, when the outcome is unknown after a crash or an error. */
   verify?(payload: unknown): Promise<'applied' | 'not_applied' | 'unknown'>;
 }

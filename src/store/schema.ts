@@ -101,6 +101,8 @@ interface Pending {
   expires_at: Time;
   decided_at: Time | null;
   decided_by: string | null;
+  /** Id of the first change of the set that it was approved with. */
+  approved_with: string | null;
 }
 
 interface Workflows {

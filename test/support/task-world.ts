@@ -10,6 +10,7 @@ import { StoredSignals } from '../../src/agent/signals.ts';
 import type { StoreSessions } from '../../src/agent/services.ts';
 import { agentSpec } from '../../src/agent/shapes/agent-spec.ts';
 import type { Tool } from '../../src/agent/tool.ts';
+import { noStagedFiles } from '../../src/agent/pending/staged-files.ts';
 import { TurnLoop } from '../../src/agent/turns/turn-loop.ts';
 import { noopTracer, type Tracer } from '../../src/tracing/index.ts';
 import { Store } from '../../src/store/index.ts';
@@ -82,6 +83,7 @@ export async function openTaskWorld(url: string, options: Options = {}) {
         tools.filter(({ name }) => grants.tools.some((glob) => globMatches(glob, name))),
     },
     changes: {
+      stagedFiles: () => noStagedFiles,
       stage: (tool, proposal, context) =>
         Promise.resolve({
           id: 'p1',

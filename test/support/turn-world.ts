@@ -4,6 +4,7 @@ import type { ChangeDecision, TurnLoopRequest } from '../../src/agent/services.t
 import { type AgentSpec, agentSpec } from '../../src/agent/shapes/agent-spec.ts';
 import type { NewTurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import type { ChangeTool, Proposal, ReadTool, Tool, ToolContext, ToolOutput } from '../../src/agent/tool.ts';
+import { noStagedFiles } from '../../src/agent/pending/staged-files.ts';
 import { TurnLoop } from '../../src/agent/turns/turn-loop.ts';
 import { noopTracer, type Tracer } from '../../src/tracing/index.ts';
 import { globMatches } from '../../src/agent/agents/name-glob.ts';
@@ -114,6 +115,7 @@ export function turnWorld({
         tools.filter(({ name }) => grants.tools.some((glob) => globMatches(glob, name))),
     },
     changes: {
+      stagedFiles: () => noStagedFiles,
       stage: (tool, { kind, intent, summary, risk }, context) => {
         done.push(`stage ${tool.name}`);
         const id = `p${done.length}`;

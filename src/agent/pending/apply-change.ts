@@ -1,6 +1,6 @@
 import { errorMessage } from '../../util/error-message.ts';
 import { AgentError } from '../errors.ts';
-import type { ChangeTool, ToolOutput } from '../tool.ts';
+import type { ChangeSet, ChangeTool, ToolOutput } from '../tool.ts';
 import type { StoredOutcome } from './pending-store.ts';
 import { verifyOnDisk } from './verify-on-disk.ts';
 import { failedOutput, type PendingRow } from './rows.ts';
@@ -29,6 +29,32 @@ export async function applyChange(
   // A failed command has run; a failed file operation has not changed the file.
   if (output.ok || !isFileChange(row)) return { state: 'applied', output };
   return await resolveAfterFailure(tool, row, output.output);
+}
+
+/** Applies the claimed changes of a set, in order or none, and returns their outcomes. Never rejects. */
+export async function applySet(
+  rows: readonly PendingRow[],
+  set: ChangeSet,
+  resumes: boolean,
+): Promise<readonly ApplyOutcome[]> {
+  try {
+    const outputs = await set.apply(
+      rows.map(({ payload }) => JSON.parse(payload) as unknown),
+      resumes,
+    );
+    return outputs.map((output) => ({ state: 'applied', output, ...(resumes ? { recovered: true } : {}) }));
+  } catch (error) {
+    const refusal =
+      error instanceof AgentError && isRefusal(error)
+        ? error
+        : new AgentError('conflict', 'apply_failed', `Nothing was changed: ${errorText(error)}.`);
+    return rows.map(() => ({
+      state: 'staged',
+      reason: refusal.code,
+      output: failedOutput(refusal.message),
+      error: refusal,
+    }));
+  }
 }
 
 /** Determines the outcome of a change that the host was applying when it ended. */

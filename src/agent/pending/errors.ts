@@ -53,3 +53,16 @@ export const stagedElsewhere = (id: string, endpointId: string) =>
     'staged_elsewhere',
     `${id} was staged on host '${endpointId}', whose files and servers it is about: approve it there. Discarding it works here, too.`,
   );
+
+export const buildsOn = (id: string, earlier: string) =>
+  new AgentError(
+    'conflict',
+    'builds_on',
+    `${id} builds on ${earlier}, which is still staged: approve ${earlier} first, or both with POST /agent/v1/pending/approve.`,
+  );
+
+export const notASet = (reasons: readonly string[]) =>
+  new AgentError('conflict', 'not_a_set', `Nothing was applied. ${reasons.join(' ')}`);
+
+export const setNotApplied = ({ code, message }: AgentError) =>
+  new AgentError('conflict', code, `${message.replace(/\.$/, '')}. All changes of the set stay staged.`);

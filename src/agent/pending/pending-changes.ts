@@ -3,13 +3,22 @@ import { raceAbort } from '../../util/race-abort.ts';
 import type { Clock } from '../clock.ts';
 import type { PendingChangeService, ChangeDecision, SignalStore, Toolbox } from '../services.ts';
 import type { PendingChange, PendingChangeDetail } from '../shapes/pending-change.ts';
-import type { ChangeTool, Proposal, ToolContext, ToolOutput } from '../tool.ts';
+import type { ChangeSet, ChangeTool, Proposal, StagedFiles, ToolContext, ToolOutput } from '../tool.ts';
 import { waitForChange } from '../wait-for-change.ts';
-import { resolveAfterCrash, applyChange, type ApplyOutcome } from './apply-change.ts';
+import { resolveAfterCrash, applyChange, applySet, type ApplyOutcome } from './apply-change.ts';
 import { isAutoApproved, PendingStore } from './pending-store.ts';
 import { countStaged, listStaged } from './list-staged.ts';
+import { stagedFilesOf } from './staged-files.ts';
 import { OutcomeRecorder } from './outcome-recorder.ts';
-import { alreadyDecided, changeNotFound, stagedElsewhere, toolUnavailable } from './errors.ts';
+import {
+  alreadyDecided,
+  buildsOn,
+  changeNotFound,
+  notASet,
+  setNotApplied,
+  stagedElsewhere,
+  toolUnavailable,
+} from './errors.ts';
 import { toPendingChange, toPendingChangeDetail, readOutput, type PendingRow } from './rows.ts';
 
 interface PendingChangesOptions {
@@ -80,6 +89,10 @@ export class PendingChanges implements PendingChangeService {
     );
   }
 
+  stagedFiles(owner: Pick<ToolContext, 'taskId' | 'runId'>): StagedFiles {
+    return stagedFilesOf(this.#store, owner);
+  }
+
   async applyNow(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<ToolOutput> {
     const row = await this.#pendingStore.add(newRow(tool, proposal, context), { autoApproved: true });
     const signal = AbortSignal.any([context.signal, this.#stopping]);
@@ -132,6 +145,51 @@ export class PendingChanges implements PendingChangeService {
         if (!localApplication) await waitForChange(change, this.#pollMs, signal);
       } else throw await this.#conflictError(row, 'approve', by);
     }
+  }
+
+  /**
+   * Approves staged changes of files together: they are applied in the order that they were staged, or none is.
+   * @returns their ids in that order
+   * @throws AgentError not_found; conflict `not_a_set`, `base_moved`, `apply_failed`: nothing was applied
+   */
+  async approveSet(ids: readonly string[], by: string): Promise<readonly string[]> {
+    const rows = await Promise.all(ids.map((id) => this.#readCurrent(id)));
+    const { set, reasons } = this.#commonSet(rows);
+    if (!set) throw notASet(reasons);
+    const claimed = await this.#pendingStore.claimSet(ids, by);
+    if (!claimed) throw notASet(['One of the changes was decided meanwhile.']);
+    const outcomes = await this.#recordSet(claimed, applySet(claimed, set, false));
+    const refused = outcomes.find(({ error }) => error)?.error;
+    if (refused) throw setNotApplied(refused);
+    return claimed.map(({ id }) => id);
+  }
+
+  /** The set that all changes belong to, or why they cannot be applied together. */
+  #commonSet(rows: readonly PendingRow[]): { set?: ChangeSet; reasons: string[] } {
+    const sets = new Set<ChangeSet>();
+    const reasons = rows.flatMap((row) => {
+      const tool = isQuestion(row.tool) ? undefined : this.#tools.find(row.tool);
+      const set = tool?.kind === 'change' ? tool.set : undefined;
+      if (row.state !== 'staged') return [alreadyDecided(row).message];
+      if (row.endpoint_id !== this.#store.endpointId)
+        return [stagedElsewhere(row.id, row.endpoint_id).message];
+      if (!set) return [`${row.id} is no change of a file (${row.tool}): approve it alone.`];
+      sets.add(set);
+      return [];
+    });
+    const [set] = sets;
+    return { reasons, ...(set && sets.size === 1 && reasons.length === 0 ? { set } : {}) };
+  }
+
+  /** Records the outcomes of claimed changes when they are known. */
+  async #recordSet(
+    rows: readonly PendingRow[],
+    applied: Promise<readonly ApplyOutcome[]>,
+  ): Promise<readonly ApplyOutcome[]> {
+    const recorded = rows.map((row, index) =>
+      this.#applyOnce(row.id, async () => this.#recordOutcome(row, (await applied)[index] as ApplyOutcome)),
+    );
+    return (await Promise.all(recorded)).filter((outcome) => outcome !== undefined);
   }
 
   async discard(id: string, by: string, note?: string): Promise<{ id: string; discarded: true }> {
@@ -221,11 +279,22 @@ export class PendingChanges implements PendingChangeService {
     return await this.#applyOnce(id, async () => {
       const { row: claimed, claimed: isOurs } = await this.#pendingStore.claim(id, by);
       if (!isOurs || !claimed) return undefined;
-      return await this.#recordOutcome(claimed, await applyChange(tool, claimed, this.#stopping));
+      const outcome = await applyChange(tool, claimed, this.#stopping);
+      const earlier =
+        outcome.reason === 'base_moved' ? await this.#pendingStore.findEarlier(claimed) : undefined;
+      return await this.#recordOutcome(
+        claimed,
+        earlier === undefined ? outcome : { ...outcome, error: buildsOn(id, earlier) },
+      );
     });
   }
 
   async #resolveInterrupted(row: PendingRow): Promise<void> {
+    if (row.approved_with !== null && (await this.#resumeSet(row.approved_with))) return;
+    await this.#resolveAlone(row);
+  }
+
+  async #resolveAlone(row: PendingRow): Promise<void> {
     await this.#applyOnce(row.id, async () => {
       const tool = isQuestion(row.tool) ? undefined : this.#tools.find(row.tool);
       const unrecordedOutcome = this.#outcomeRecorder.unrecordedOutcome(row.id);
@@ -234,6 +303,27 @@ export class PendingChanges implements PendingChangeService {
         unrecordedOutcome ?? (await resolveAfterCrash(tool?.kind === 'change' ? tool : undefined, row)),
       );
     });
+  }
+
+  /** Applies what a crash left over of a set. @returns false when that cannot be done */
+  async #resumeSet(first: string): Promise<boolean> {
+    const rows = (await this.#pendingStore.listInterrupted()).filter(
+      (row) => row.approved_with === first && this.#isAbandoned(row),
+    );
+    const sets = new Set(
+      rows.map(({ tool: name }) => {
+        const tool = this.#tools.find(name);
+        return tool?.kind === 'change' ? tool.set : undefined;
+      }),
+    );
+    const [set] = sets;
+    if (!set || sets.size > 1 || rows.some(({ id }) => this.#outcomeRecorder.unrecordedOutcome(id)))
+      return false;
+    const outcomes = await applySet(rows, set, true);
+    // A file is neither what it was nor what it was to be: each change is looked at alone, and none is applied.
+    if (outcomes.some(({ error }) => error)) for (const row of rows) await this.#resolveAlone(row);
+    else await this.#recordSet(rows, Promise.resolve(outcomes));
+    return true;
   }
 
   async #recordOutcome(row: PendingRow, outcome: ApplyOutcome): Promise<ApplyOutcome> {

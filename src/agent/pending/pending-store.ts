@@ -38,6 +38,7 @@ const emptyColumns = {
   applier: null,
   decided_at: null,
   decided_by: null,
+  approved_with: null,
 } satisfies Partial<PendingRow>;
 
 interface PendingStoreOptions {
@@ -110,10 +111,58 @@ export class PendingStore {
     });
   }
 
+  /**
+   * Claims staged changes for this host to apply as a set.
+   * @returns the rows in the order that they were staged; undefined when one of them is no longer staged
+   */
+  async claimSet(ids: readonly string[], by: string): Promise<readonly PendingRow[] | undefined> {
+    return await this.#store
+      .transaction(async (tx) => {
+        const staged = await tx
+          .selectFrom('pending')
+          .selectAll()
+          .where('id', 'in', [...ids])
+          .where('state', '=', 'staged')
+          .orderBy('n')
+          .execute();
+        const [first] = staged;
+        if (!first || staged.length < ids.length) return undefined;
+        const claim = { state: 'applying' as const, approved_with: first.id, ...this.#claim(by) };
+        // Another host may have been faster: then nothing is claimed.
+        for (const { id } of staged)
+          if (!(await this.#transition(tx, id, 'staged', claim))) throw new LostClaim();
+        return staged.map((row) => ({ ...row, ...claim }));
+      })
+      .catch((error: unknown) => {
+        if (error instanceof LostClaim) return undefined;
+        throw error;
+      });
+  }
+
+  /** An earlier staged change of the same file by the same task or run, which a change builds on. */
+  async findEarlier({ n, path, base_hash, task_id, run_id }: PendingRow): Promise<string | undefined> {
+    if (path === null) return undefined;
+    const earlier = await this.#store.read((db) =>
+      db
+        .selectFrom('pending')
+        .select('id')
+        .where('state', '=', 'staged')
+        .where('path', '=', path)
+        // With the same base, they are alternatives.
+        .where('base_hash', 'is distinct from', base_hash)
+        .where('n', '<', n)
+        .where('task_id', 'is not distinct from', task_id)
+        .where('run_id', 'is not distinct from', run_id)
+        .orderBy('n')
+        .executeTakeFirst(),
+    );
+    return earlier?.id;
+  }
+
   /** Stores the outcome of a change that this host claimed. @returns false when it is already stored */
   async storeOutcome(row: PendingRow, { state, output, reason, recovered }: StoredOutcome): Promise<boolean> {
     return await this.#store.transaction(async (tx) => {
-      const cleared = { applier: null, decided_at: null, decided_by: null };
+      const cleared = { applier: null, decided_at: null, decided_by: null, approved_with: null };
       const isMoved = await this.#transition(tx, row.id, 'applying', {
         state,
         output: output && state !== 'staged' ? JSON.stringify(output) : null,
@@ -237,6 +286,9 @@ export class PendingStore {
     await this.#signals.emit(tx, name, Object.fromEntries(signalData.filter(([, value]) => value !== null)));
   }
 }
+
+/** A change of a set was decided meanwhile. */
+class LostClaim extends Error {}
 
 interface ActDetails {
   readonly reason?: string;

@@ -7,7 +7,7 @@ export type PendingRow = Selectable<Tables['pending']>;
 export type PendingState = PendingRow['state'];
 
 /** The public form of a row. `payload` is private to the tool. */
-export function toPendingChange(row: Omit<PendingRow, 'payload'>): PendingChange {
+export function toPendingChange(row: Omit<PendingRow, 'payload' | 'approved_with'>): PendingChange {
   const { id, kind, tool, agent, intent, summary, risk, created_at, expires_at } = row;
   const optional = omitNulls({
     task_id: row.task_id,

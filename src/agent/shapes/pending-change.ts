@@ -58,3 +58,13 @@ export const discardRequest = z
     { error: 'expected an object' },
   )
   .meta({ id: 'DiscardRequest' });
+
+export const approveRequest = z
+  .object({
+    ids: z
+      .array(text, { error: 'expected a list of ids' })
+      .min(1, 'expected at least one id')
+      .max(100, 'at most 100 ids')
+      .refine((ids) => new Set(ids).size === ids.length, { error: 'an id is in the list twice' }),
+  })
+  .meta({ id: 'ApproveRequest' });

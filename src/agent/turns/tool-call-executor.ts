@@ -15,7 +15,7 @@ import type { Deadline } from './limits.ts';
 import type { ToolCallOutcome, TurnTracer } from './turn-tracer.ts';
 
 export interface ToolCallExecutorOptions {
-  readonly changes: Pick<PendingChangeService, 'stage' | 'applyNow' | 'decision'>;
+  readonly changes: Pick<PendingChangeService, 'stage' | 'stagedFiles' | 'applyNow' | 'decision'>;
   readonly sessions: Pick<StoreSessions, 'isRevoked'>;
   readonly request: TurnLoopRequest;
   /** Tools that the agent may call, by name. */
@@ -43,7 +43,8 @@ export class ToolCallExecutor {
     this.#options = options;
     const { request, signal } = options;
     const { agent, owner, cwd } = request;
-    this.#context = { ...owner, agent: agent.name, grants: agent.grants, cwd, signal };
+    const staged = options.changes.stagedFiles(owner);
+    this.#context = { ...owner, agent: agent.name, grants: agent.grants, cwd, staged, signal };
   }
 
   /** Runs a call. @returns the output for the model. Throws `AgentAbortError` when the work must end. */

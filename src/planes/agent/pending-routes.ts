@@ -2,19 +2,28 @@ import { z } from 'zod';
 import type { ActJournal } from '../../agent/pending/act-journal.ts';
 import type { PendingChanges } from '../../agent/pending/pending-changes.ts';
 import { acts } from '../../agent/shapes/act.ts';
-import { discardRequest, pendingChange, pendingChangeDetail } from '../../agent/shapes/pending-change.ts';
+import {
+  approveRequest,
+  discardRequest,
+  pendingChange,
+  pendingChangeDetail,
+} from '../../agent/shapes/pending-change.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import { hostError } from '../error-schema.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 
 interface PendingRoutesDeps {
-  readonly changes: Pick<PendingChanges, 'list' | 'get' | 'approve' | 'discard'>;
+  readonly changes: Pick<PendingChanges, 'list' | 'get' | 'approve' | 'approveSet' | 'discard'>;
   readonly acts: Pick<ActJournal, 'list'>;
 }
 
 const pendingChanges = z.array(pendingChange).meta({ id: 'PendingChanges' });
 const approved = z.object({ id: z.string(), applied: z.literal(true) }).meta({ id: 'ChangeApplied' });
 const discarded = z.object({ id: z.string(), discarded: z.literal(true) }).meta({ id: 'ChangeDiscarded' });
+
+const approvedSet = z
+  .object({ applied: z.array(z.string()).describe('Ids in the order that the changes were applied.') })
+  .meta({ id: 'ChangesApplied' });
 
 const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });
 const jsonResponse = (description: string, schema: z.ZodType) => ({
@@ -68,6 +77,24 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
       Response.json(await changes.approve(id, by, signal)),
   });
 
+  const approveChanges = defineRoute({
+    method: 'POST',
+    path: '/agent/v1/pending/approve',
+    operationId: 'approvePendingChanges',
+    summary: 'Approve changes of files together',
+    description:
+      'They are applied in the order that they were staged, or none is applied. After a crash of the host in between, it applies the rest when it starts.',
+    body: approveRequest,
+    responses: {
+      200: jsonResponse('All changes were applied.', approvedSet),
+      404: notFoundResponse,
+      409: errorResponse(
+        'Nothing was applied: a file changed since staging, a change was already decided, or one is no change of a file.',
+      ),
+    },
+    handle: async ({ body, by }) => Response.json({ applied: await changes.approveSet(body.ids, by) }),
+  });
+
   const discardChange = defineRoute({
     method: 'POST',
     path: '/agent/v1/pending/{id}/discard',
@@ -106,7 +133,7 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
     },
   });
 
-  return [listChanges, getChange, approveChange, discardChange, listActs];
+  return [listChanges, getChange, approveChange, approveChanges, discardChange, listActs];
 }
 
 function readPage(query: URLSearchParams): { after: number | undefined; limit: number } {

@@ -3,6 +3,7 @@ import { up as agentPlane } from './001-agent-plane.ts';
 import { up as observed } from './002-observed.ts';
 import { up as peerScopes } from './003-peer-scopes.ts';
 import { up as labKernels } from './004-lab-kernels.ts';
+import { up as changeSets } from './005-change-sets.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -10,4 +11,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '002-observed': { up: observed },
   '003-peer-scopes': { up: peerScopes },
   '004-lab-kernels': { up: labKernels },
+  '005-change-sets': { up: changeSets },
 };

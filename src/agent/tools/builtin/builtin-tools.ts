@@ -4,6 +4,7 @@ import type { FetchLimits } from '../network/fetch-text.ts';
 import { Confinement } from '../paths/confinement.ts';
 import { type Bubblewrap, type SandboxLimits, defaultLimits } from '../sandbox/bubblewrap.ts';
 import { SavedOutputs } from '../sandbox/saved-outputs.ts';
+import { FileChangeSet } from './file-change-set.ts';
 import { fsDelete } from './fs-delete.ts';
 import { fsEdit } from './fs-edit.ts';
 import { fsList } from './fs-list.ts';
@@ -39,13 +40,14 @@ export function builtinTools(options: BuiltinOptions): ToolSource {
   const { outputs = new SavedOutputs(undefined) } = options;
   const confinement = new Confinement(forbidden);
   const changes = new FileChanges(confinement);
+  const set = new FileChangeSet(confinement, changes);
   const all: readonly Tool[] = [
     fsList(confinement),
     fsRead(confinement, outputs),
     fsSearch(confinement),
-    fsWrite(confinement, changes),
-    fsEdit(confinement, changes),
-    fsDelete(confinement, changes),
+    { ...fsWrite(confinement, changes), set },
+    { ...fsEdit(confinement, changes), set },
+    { ...fsDelete(confinement, changes), set },
     httpGet(resolve, fetchLimits),
     runCommand({ confinement, sandbox, limits: { ...defaultLimits, ...sandboxLimits }, outputs }),
     ...labReadTools(lab),

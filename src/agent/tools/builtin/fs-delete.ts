@@ -1,10 +1,11 @@
 import { basename } from 'node:path';
-import type { ChangeTool, Proposal } from '../../tool.ts';
+import type { ChangeTool, Proposal, ToolContext } from '../../tool.ts';
 import { unifiedDiff } from '../diff.ts';
-import { type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
+import { type AllowedPath, type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
 import type { Folder } from '../paths/folder.ts';
 import { type BaseHash, hashBytes, hashFile, decodeText, readWholeFile, withFile } from '../paths/files.ts';
 import { withRefusalAsOutput, escapeLine, Refusal } from '../refusal.ts';
+import { mergeStaged, readStaged } from './staged-view.ts';
 import { changeSchema, pathSchema } from './schema.ts';
 import { type FileChanges, readIntent, type StagedFile } from './staged-file.ts';
 
@@ -31,15 +32,19 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
       // Links are not followed: the named entry itself would be deleted.
       const allowed = await confinement.resolveAllowed(String(args['path']), context, 'write', false);
       const { shown, missing } = allowed;
-      if (missing.length > 0) throw new Refusal(`${shown}: there is no such file or folder.`);
-      const target = await retryWhenSwapped(shown, async () => {
-        const folder = await confinement.openParent(allowed);
-        try {
-          return await inspectTarget(folder, basename(allowed.path), shown, context.signal);
-        } finally {
-          await folder.close();
-        }
-      });
+      const staged = await readStaged(context, allowed.path);
+      if (staged === 'deleted' || (missing.length > 0 && !staged))
+        throw new Refusal(`${shown}: there is no such file or folder.`);
+      const target = staged
+        ? describeFile(Buffer.from(staged.text))
+        : await retryWhenSwapped(shown, async () => {
+            const folder = await confinement.openParent(allowed);
+            try {
+              return await inspectTarget(folder, allowed, context);
+            } finally {
+              await folder.close();
+            }
+          });
       const payload: StagedFile = {
         path: allowed.path,
         write: context.grants.write,
@@ -63,18 +68,19 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
 
 async function inspectTarget(
   folder: Folder,
-  name: string,
-  shown: string,
-  signal: AbortSignal,
+  { path, shown }: AllowedPath,
+  { staged, signal }: Pick<ToolContext, 'staged' | 'signal'>,
 ): Promise<DeletionTarget> {
+  const name = basename(path);
   const kind = await folder.kind(name);
   if (kind === undefined || name === '') throw new Refusal(`${shown}: there is no such file or folder.`);
   if (kind === 'link') throw new Refusal(`${shown} is a link; only files and empty folders can be deleted.`);
   if (kind === 'folder') {
+    const changes = (await staged?.listBelow(path)) ?? [];
     const subfolder = await folder.openFolder(name);
     try {
-      const { entries } = await subfolder.entries(1);
-      if (entries.length > 0)
+      const { entries } = await subfolder.entries(changes.length + 1);
+      if (mergeStaged(entries, path, changes).length > 0)
         throw new Refusal(`${shown} is a folder that is not empty; delete what is in it first.`);
     } finally {
       await subfolder.close();
@@ -85,14 +91,24 @@ async function inspectTarget(
     const { size } = await file.stat();
     if (size > maxHashed)
       throw new Refusal(`${shown} has ${size} bytes; files of more than ${maxHashed} are left to people.`);
-    const remove = 'file' as const;
     if (size > maxShown)
-      return { base: await hashFile(file, signal), description: `the file (${size} bytes)`, remove };
-    const bytes = await readWholeFile(file, shown, maxHashed, signal);
-    const text = decodeText(bytes);
-    const description = `the ${text === undefined ? 'binary ' : ''}file (${bytes.length} bytes)`;
-    return { base: hashBytes(bytes), description, remove, ...(text === undefined ? {} : { text }) };
+      return {
+        base: await hashFile(file, signal),
+        description: `the file (${size} bytes)`,
+        remove: 'file' as const,
+      };
+    return describeFile(await readWholeFile(file, shown, maxHashed, signal));
   });
   if (!target) throw new Refusal(`${shown}: there is no such file or folder.`);
   return target;
+}
+
+function describeFile(bytes: Buffer): DeletionTarget {
+  const text = decodeText(bytes);
+  return {
+    base: hashBytes(bytes),
+    description: `the ${text === undefined ? 'binary ' : ''}file (${bytes.length} bytes)`,
+    remove: 'file',
+    ...(text === undefined || bytes.length > maxShown ? {} : { text }),
+  };
 }

@@ -38,7 +38,7 @@ export const fsEdit = (confinement: Confinement, changes: FileChanges): ChangeTo
     withRefusalAsOutput(async () => {
       const { path: argument, edits } = args as unknown as Args;
       const allowed = await confinement.resolveAllowed(argument, context, 'write');
-      const before = await readTextFile(confinement, allowed, context.signal);
+      const before = await readTextFile(confinement, allowed, context);
       if (!before) throw new Refusal(`${allowed.shown}: there is no such file; fs_write makes new ones.`);
       return proposeText({ allowed, before, after: applyEdits(before.text, edits) }, args, context);
     }),

@@ -1,7 +1,9 @@
+import { join } from 'node:path';
 import type { ReadTool, ToolOutput } from '../../tool.ts';
 import { type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
 import { type Folder, PathSwapped } from '../paths/folder.ts';
 import { withRefusalAsOutput, systemErrorCode, Refusal } from '../refusal.ts';
+import { mergeStaged, readStaged, type StagedPaths } from './staged-view.ts';
 import { integerSchema, pathSchema, objectSchema } from './schema.ts';
 
 const maxDepth = 8;
@@ -32,9 +34,16 @@ export const fsList = (confinement: Confinement): ReadTool => ({
     withRefusalAsOutput(async (): Promise<ToolOutput> => {
       const { path: argument = '.', depth = 1, limit = 200 } = args as Args;
       const allowed = await confinement.resolveAllowed(argument, context, 'read');
-      const listing: Listing = { lines: [], limit, truncated: false, signal: context.signal };
+      if ((await readStaged(context, allowed.path)) !== undefined)
+        throw new Refusal(`${allowed.shown} is no folder; fs_read reads files.`);
+      const staged = (await context.staged?.listBelow(allowed.path)) ?? [];
+      const listing: Listing = { lines: [], limit, truncated: false, staged, signal: context.signal };
       await retryWhenSwapped(allowed.shown, async () => {
         listing.lines.length = 0;
+        if (allowed.missing.length > 0) {
+          await listFolder(undefined, { path: allowed.path, prefix: '', depth }, listing);
+          return;
+        }
         let folder: Folder;
         try {
           folder = await confinement.open(allowed.path);
@@ -44,7 +53,7 @@ export const fsList = (confinement: Confinement): ReadTool => ({
           throw error;
         }
         try {
-          await listFolder(folder, '', depth, listing);
+          await listFolder(folder, { path: allowed.path, prefix: '', depth }, listing);
         } finally {
           await folder.close();
         }
@@ -58,6 +67,7 @@ export const fsList = (confinement: Confinement): ReadTool => ({
 interface Listing {
   readonly lines: string[];
   readonly limit: number;
+  readonly staged: StagedPaths;
   readonly signal: AbortSignal;
   truncated: boolean;
 }
@@ -73,22 +83,37 @@ async function isFile(confinement: Confinement, path: string): Promise<boolean> 
   }
 }
 
-async function listFolder(folder: Folder, prefix: string, depth: number, listing: Listing): Promise<void> {
+interface Level {
+  readonly path: string;
+  readonly prefix: string;
+  readonly depth: number;
+}
+
+/** @param folder undefined when it is only staged */
+async function listFolder(
+  folder: Folder | undefined,
+  { path, prefix, depth }: Level,
+  listing: Listing,
+): Promise<void> {
   listing.signal.throwIfAborted();
-  const { entries, more } = await folder.entries(maxRead);
+  const { entries, more } = (await folder?.entries(maxRead)) ?? { entries: [], more: false };
   if (more) listing.truncated = true;
-  for (const { shown, name, kind } of entries) {
+  const real = new Set(entries.map(({ name }) => name));
+  for (const { shown, name, kind } of mergeStaged(entries, path, listing.staged)) {
     if (listing.lines.length === listing.limit) {
       listing.truncated = true;
       return;
     }
     const line = prefix + shown;
     if (kind === 'folder') listing.lines.push(`${line}/`);
-    else if (kind === 'link' && name !== undefined)
+    else if (kind === 'link' && folder && name !== undefined)
       listing.lines.push(`${line} -> ${await readTarget(folder, name)}`);
     else listing.lines.push(kind === 'other' ? `${line} [device, pipe or socket]` : line);
-    if (kind === 'folder' && depth > 1 && name !== undefined)
-      await visitSubfolder(folder, name, (inner) => listFolder(inner, `${line}/`, depth - 1, listing));
+    if (kind !== 'folder' || depth === 1 || name === undefined) continue;
+    const level = { path: join(path, name), prefix: `${line}/`, depth: depth - 1 };
+    if (folder && real.has(name))
+      await visitSubfolder(folder, name, (inner) => listFolder(inner, level, listing));
+    else await listFolder(undefined, level, listing);
   }
 }
 

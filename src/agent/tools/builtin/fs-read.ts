@@ -1,4 +1,3 @@
-import type { FileHandle } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { ReadTool, ToolOutput } from '../../tool.ts';
 import { type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
@@ -7,6 +6,7 @@ import { stripEscapes } from '../sandbox/command-output.ts';
 import { SavedOutputs } from '../sandbox/saved-outputs.ts';
 import { escapeLine, withRefusalAsOutput, Refusal } from '../refusal.ts';
 import { fitBytes, maxOutputBytes } from '../../turns/truncate-output.ts';
+import { readStaged } from './staged-view.ts';
 import { integerSchema, pathSchema, objectSchema } from './schema.ts';
 
 /** Maximum bytes of the text of one output, to which a note is added. */
@@ -42,18 +42,23 @@ export const fsRead = (confinement: Confinement, outputs: SavedOutputs): ReadToo
         if (!file)
           throw new Refusal(`${escapeLine(argument.slice(0, 200))}: there is no such output of this task.`);
         try {
-          return await readLines(file, { shown: argument, first, lines, isOutput: true }, context.signal);
+          const range = { shown: argument, first, lines, isOutput: true };
+          return await readLines(readChunks(file, context.signal), range);
         } finally {
           await file.close();
         }
       }
       const allowed = await confinement.resolveAllowed(argument, context, 'read');
       const { shown } = allowed;
+      const staged = await readStaged(context, allowed.path);
+      if (staged === 'deleted')
+        throw new Refusal(`${shown}: there is no such file any more, its deletion is staged.`);
+      if (staged) return await readLines([Buffer.from(staged.text)], { shown, first, lines });
       const output = await retryWhenSwapped(shown, async () => {
         const folder = await confinement.openParent(allowed);
         try {
           return await withFile(folder, basename(allowed.path), (file) =>
-            readLines(file, { shown, first, lines }, context.signal),
+            readLines(readChunks(file, context.signal), { shown, first, lines }),
           );
         } finally {
           await folder.close();
@@ -74,9 +79,8 @@ interface LineRange {
 }
 
 async function readLines(
-  file: FileHandle,
+  chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   { shown, first, lines, isOutput = false }: LineRange,
-  signal: AbortSignal,
 ): Promise<ToolOutput> {
   const decoder = new TextDecoder('utf-8', { fatal: !isOutput, ignoreBOM: true });
   const decode = (bytes: Uint8Array | undefined) =>
@@ -111,7 +115,7 @@ async function readLines(
       }
     }
   };
-  for await (const bytes of readChunks(file, signal)) {
+  for await (const bytes of chunks) {
     scanned += bytes.length;
     takeLines(decode(bytes));
     if (cut !== undefined) break;

@@ -1,12 +1,13 @@
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { ReadTool, ToolOutput } from '../../tool.ts';
+import type { ReadTool, ToolContext, ToolOutput } from '../../tool.ts';
 import { compileExpression, compilePathGlob } from '../expression.ts';
 import { type AllowedPath, type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
 import { type Folder, PathSwapped } from '../paths/folder.ts';
 import { decodeText, readWholeFile, withFile } from '../paths/files.ts';
 import { withRefusalAsOutput, systemErrorCode, escapeLine, Refusal } from '../refusal.ts';
 import { visitSubfolder } from './fs-list.ts';
+import { mergeStaged, readStaged, type StagedPaths } from './staged-view.ts';
 import { flagSchema, integerSchema, pathSchema, textSchema, objectSchema } from './schema.ts';
 
 const maxMatches = 200;
@@ -56,7 +57,8 @@ export const fsSearch = (confinement: Confinement): ReadTool => ({
         matchesLine: compileLineTest(query),
         matchesPath: files === undefined ? () => true : compilePathGlob(files),
         limit,
-        signal: context.signal,
+        context,
+        staged: (await context.staged?.listBelow(allowed.path)) ?? [],
       });
       await retryWhenSwapped(allowed.shown, () => search.start(confinement, allowed));
       return search.output();
@@ -74,11 +76,18 @@ function compileLineTest({
   return (line) => line.toLowerCase().includes(lowerQuery);
 }
 
+interface Level {
+  readonly path: string;
+  readonly prefix: string;
+  readonly depth: number;
+}
+
 interface SearchOptions {
   readonly matchesLine: (line: string) => boolean;
   readonly matchesPath: (path: string) => boolean;
   readonly limit: number;
-  readonly signal: AbortSignal;
+  readonly context: Pick<ToolContext, 'staged' | 'signal'>;
+  readonly staged: StagedPaths;
 }
 
 class Search {
@@ -97,6 +106,15 @@ class Search {
   /** Searches a folder recursively, or one file. */
   async start(confinement: Confinement, allowed: AllowedPath): Promise<void> {
     this.#lines = [];
+    const staged = await readStaged(this.#options.context, allowed.path);
+    if (staged !== undefined) {
+      if (staged !== 'deleted') await this.#searchText(staged.text, allowed.shown);
+      return;
+    }
+    if (allowed.missing.length > 0) {
+      await this.#searchFolder(undefined, { path: allowed.path, prefix: '', depth: 0 });
+      return;
+    }
     const parent = await confinement.openParent(allowed);
     const name = basename(allowed.path);
     try {
@@ -112,7 +130,7 @@ class Search {
     }
     const folder = await confinement.open(allowed.path);
     try {
-      await this.#searchFolder(folder, '', 0);
+      await this.#searchFolder(folder, { path: allowed.path, prefix: '', depth: 0 });
     } finally {
       await folder.close();
     }
@@ -133,17 +151,27 @@ class Search {
     };
   }
 
-  async #searchFolder(folder: Folder, prefix: string, depth: number): Promise<void> {
-    const { entries, more } = await folder.entries(maxEntries);
-    for (const { shown, name, kind } of entries) {
+  /** @param folder undefined when it is only staged */
+  async #searchFolder(folder: Folder | undefined, { path, prefix, depth }: Level): Promise<void> {
+    const { entries, more } = (await folder?.entries(maxEntries)) ?? { entries: [], more: false };
+    const real = new Set(entries.map(({ name }) => name));
+    const { staged } = this.#options;
+    const changed = new Set(staged.map((one) => one.path));
+    for (const { shown, name, kind } of mergeStaged(entries, path, staged)) {
       if (this.#stopReason !== undefined) return;
       if (name === undefined || name === '.git') continue;
-      const path = prefix + shown;
-      if (kind === 'file' && this.#options.matchesPath(prefix + name))
-        await this.#searchFile(folder, name, path);
+      const inner = join(path, name);
+      if (kind === 'file' && this.#options.matchesPath(prefix + name)) {
+        const text = changed.has(inner) ? await readStaged(this.#options.context, inner) : undefined;
+        if (text !== undefined && text !== 'deleted') await this.#searchText(text.text, prefix + shown);
+        else if (folder) await this.#searchFile(folder, name, prefix + shown);
+      }
       if (kind !== 'folder') continue;
+      const level = { path: inner, prefix: `${prefix}${shown}/`, depth: depth + 1 };
       if (depth === maxDepth) this.#skippedFiles += 1;
-      else await visitSubfolder(folder, name, (inner) => this.#searchFolder(inner, `${path}/`, depth + 1));
+      else if (folder && real.has(name))
+        await visitSubfolder(folder, name, (subfolder) => this.#searchFolder(subfolder, level));
+      else await this.#searchFolder(undefined, level);
     }
     if (more)
       this.#stopReason ??= `a folder has more than ${maxEntries} entries; the others were not searched`;
@@ -153,7 +181,7 @@ class Search {
     await this.#yieldAndCheckTime();
     try {
       const bytes = await withFile(folder, name, (file) =>
-        readWholeFile(file, shown, maxFileBytes, this.#options.signal),
+        readWholeFile(file, shown, maxFileBytes, this.#options.context.signal),
       );
       const text = bytes && decodeText(bytes);
       if (text === undefined) this.#skippedFiles += 1;
@@ -166,7 +194,7 @@ class Search {
       // Too large, replaced meanwhile, or not readable by the host.
       if (!(error instanceof Refusal || error instanceof PathSwapped) && systemErrorCode(error) === undefined)
         throw error;
-      if (this.#options.signal.aborted) throw error;
+      if (this.#options.context.signal.aborted) throw error;
       this.#skippedFiles += 1;
     }
   }
@@ -192,7 +220,7 @@ class Search {
 
   /** Yields to other work, and stops the search at its time limit. */
   async #yieldAndCheckTime(): Promise<void> {
-    this.#options.signal.throwIfAborted();
+    this.#options.context.signal.throwIfAborted();
     if (performance.now() - this.#started > maxMs)
       this.#stopReason ??= `stopped after ${maxMs / 1000} seconds; narrow the search`;
     if (performance.now() - this.#lastYieldAt <= yieldIntervalMs) return;

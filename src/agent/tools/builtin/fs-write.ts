@@ -24,7 +24,7 @@ export const fsWrite = (confinement: Confinement, changes: FileChanges): ChangeT
     withRefusalAsOutput(async () => {
       const { path: argument, content } = args as unknown as Args;
       const allowed = await confinement.resolveAllowed(argument, context, 'write');
-      const before = await readTextFile(confinement, allowed, context.signal);
+      const before = await readTextFile(confinement, allowed, context);
       return proposeText({ allowed, before, after: content }, args, context);
     }),
   apply: (payload, signal) => changes.apply(payload as StagedFile, signal),

@@ -25,6 +25,7 @@ import {
   refusedOutput,
   okOutput,
 } from '../refusal.ts';
+import { readStaged } from './staged-view.ts';
 import { invisibleCharactersWarning } from '../invisible-characters.ts';
 
 /** Maximum bytes of a text that is written or edited, before and after. */
@@ -40,18 +41,24 @@ export interface StagedFile {
   readonly change: { readonly contents: string } | { readonly remove: 'file' | 'empty_folder' };
 }
 
-/** Reads the text of a file; undefined when there is none. @throws Refusal when it is not text, or too large */
+/**
+ * Reads the text of a file, as the staged changes would leave it; undefined when there is none.
+ * @throws Refusal when it is not text, or too large
+ */
 export async function readTextFile(
   confinement: Confinement,
   allowed: AllowedPath,
-  signal: AbortSignal,
+  context: Pick<ToolContext, 'staged' | 'signal'>,
 ): Promise<{ text: string; base: BaseHash } | undefined> {
+  const staged = await readStaged(context, allowed.path);
+  if (staged === 'deleted') return undefined;
+  if (staged) return { text: staged.text, base: hashBytes(Buffer.from(staged.text)) };
   if (allowed.missing.length > 0) return undefined;
   return await retryWhenSwapped(allowed.shown, async () => {
     const folder = await confinement.openParent(allowed);
     try {
       return await withFile(folder, basename(allowed.path), async (file) => {
-        const bytes = await readWholeFile(file, allowed.shown, maxTextBytes, signal);
+        const bytes = await readWholeFile(file, allowed.shown, maxTextBytes, context.signal);
         const text = decodeText(bytes);
         if (text === undefined)
           throw new Refusal(`${allowed.shown} is binary (or no UTF-8 text); only text files can be changed.`);
@@ -113,20 +120,28 @@ export class FileChanges {
 
   /** @throws AgentError `base_moved` */
   async apply(staged: StagedFile, signal: AbortSignal): Promise<ToolOutput> {
-    const thisChange = this.#lastChange.then(() => this.#apply(staged, signal));
+    return await this.exclusively(() => this.applyNow(staged, signal));
+  }
+
+  /** Runs what may change files when nothing else does. */
+  async exclusively<Answer>(run: () => Promise<Answer>): Promise<Answer> {
+    const thisChange = this.#lastChange.then(run);
     this.#lastChange = thisChange.catch(() => undefined);
     return await thisChange;
   }
 
-  /** Compares the file with the change. Checks the grants again, so that it discloses nothing about a closed path. */
-  async verify({ path, write, base, change }: StagedFile): Promise<'applied' | 'not_applied' | 'unknown'> {
+  /** Hash of what is at the path of a change now. Checks the grants again. */
+  async currentHash({ path, write, change }: StagedFile): Promise<BaseHash | undefined> {
     const scope = { grants: { read: [], write: [...write] }, cwd: undefined };
     const allowed = await this.#confinement.resolveAllowed(path, scope, 'write', false);
-    if (allowed.path !== path) return 'unknown';
-    const currentHash = await this.#readCurrentHash(
-      allowed,
-      'remove' in change && change.remove === 'empty_folder',
-    );
+    if (allowed.path !== path) return undefined;
+    return await this.#readCurrentHash(allowed, 'remove' in change && change.remove === 'empty_folder');
+  }
+
+  /** Compares the file with the change. Checks the grants again, so that it discloses nothing about a closed path. */
+  async verify(staged: StagedFile): Promise<'applied' | 'not_applied' | 'unknown'> {
+    const { base, change } = staged;
+    const currentHash = await this.currentHash(staged);
     const wantedHash = 'contents' in change ? hashBytes(Buffer.from(change.contents)) : absentHash;
     if (currentHash === wantedHash) return 'applied';
     return currentHash === base ? 'not_applied' : 'unknown';
@@ -146,7 +161,8 @@ export class FileChanges {
     }
   }
 
-  async #apply(staged: StagedFile, signal: AbortSignal): Promise<ToolOutput> {
+  /** Applies a change within `exclusively`. @throws AgentError `base_moved` */
+  async applyNow(staged: StagedFile, signal: AbortSignal): Promise<ToolOutput> {
     const { path, write, base, change } = staged;
     try {
       const scope = { grants: { read: [], write: [...write] }, cwd: undefined };
@@ -176,7 +192,7 @@ function folderHash(kind: Entry['kind'] | undefined): BaseHash | undefined {
   return kind === 'folder' ? hashBytes(Buffer.alloc(0)) : undefined;
 }
 
-const describeChange = ({ base, change }: StagedFile): string => {
+export const describeChange = ({ base, change }: StagedFile): string => {
   if ('remove' in change) return 'Deleted';
   return base === absentHash ? 'Created' : 'Replaced';
 };

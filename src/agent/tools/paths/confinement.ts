@@ -1,4 +1,5 @@
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
+import type { StagedFiles } from '../../tool.ts';
 import { toFileRefusal, escapeLine, Refusal } from '../refusal.ts';
 import { Folder, ForbiddenFolders, PathSwapped } from './folder.ts';
 import { isWithin, type Resolved, resolvePath, UnresolvedPath } from './resolve-path.ts';
@@ -19,6 +20,8 @@ export interface AllowedPath {
 export interface PathScope {
   readonly grants: PathGrants;
   readonly cwd: string | undefined;
+  /** Staged changes, which may make paths that are missing. */
+  readonly staged?: StagedFiles;
 }
 
 /**
@@ -41,7 +44,7 @@ export class Confinement {
   /** Resolves and checks a path. @throws Refusal when it is not granted, or does not exist and is to be read */
   async resolveAllowed(
     argument: string,
-    { grants, cwd }: PathScope,
+    { grants, cwd, staged }: PathScope,
     access: 'read' | 'write',
     follow = true,
   ): Promise<AllowedPath> {
@@ -69,7 +72,7 @@ export class Confinement {
     if (!isAllowed(roots, path, access)) throw notGrantedError();
     if (this.#forbidden.paths.some((one) => isWithin(one, path)))
       throw new Refusal(`${shown} belongs to the host itself; no agent may reach it.`);
-    if (access === 'read' && resolved.missing.length > 0)
+    if (access === 'read' && resolved.missing.length > 0 && !(await isStaged(staged, path)))
       throw new Refusal(`${shown}: there is no such file or folder.`);
     return { shown, path, missing: resolved.missing };
   }
@@ -102,6 +105,13 @@ export class Confinement {
     }
     return folder;
   }
+}
+
+/** Whether a file, or anything in a folder, is staged. */
+async function isStaged(staged: StagedFiles | undefined, path: string): Promise<boolean> {
+  if (!staged) return false;
+  if ((await staged.payloadOf(path)) !== undefined) return true;
+  return (await staged.listBelow(path)).some(({ isDeleted }) => !isDeleted);
 }
 
 /**

@@ -1,0 +1,273 @@
+/** Several changes of one task: each sees those before it, and they are applied together or not at all. */
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { builtinTools } from '../../src/agent/tools/builtin/builtin-tools.ts';
+import { FileChanges } from '../../src/agent/tools/builtin/staged-file.ts';
+import type { ChangeTool, ToolContext } from '../../src/agent/tool.ts';
+import { describeDatabases } from '../support/databases.ts';
+import { context, execProposal, FakeTool, pendingHosts } from '../support/pending-world.ts';
+import { routeServers } from '../support/serve-routes.ts';
+
+const never = new AbortController().signal;
+const none = () => Promise.resolve([]);
+const fileTools = () =>
+  builtinTools({
+    forbidden: [],
+    sandbox: 'There is none.',
+    lab: () => {
+      throw new Error('no model');
+    },
+    observe: { sessions: none, receipts: none, pending: none, telemetry: none, health: none },
+  }).tools();
+
+describeDatabases('changes of one task', (url) => {
+  const { host } = pendingHosts();
+  const serve = routeServers();
+
+  async function world() {
+    const folder = realpathSync(mkdtempSync(join(tmpdir(), 'lathe-set-')));
+    const database = await url();
+    const tools = [...fileTools(), new FakeTool('run_it')];
+    const first = await host(database, { tools });
+    const grants = { tools: ['*'], read: [], write: [folder], network: [], auto_approve: [] };
+    const of = (taskId: string): ToolContext => {
+      const staged = first.changes.stagedFiles({ taskId });
+      return context({ taskId, grants, cwd: folder, staged });
+    };
+    const find = (name: string) => tools.find((one) => one.name === name);
+    const stage = async (name: string, args: object, taskId = 't1') => {
+      const tool = find(name) as ChangeTool;
+      const proposal = await tool.propose({ intent: 'because', ...args }, of(taskId));
+      if (!('payload' in proposal)) throw new Error(proposal.output);
+      return (await first.changes.stage(tool, proposal, of(taskId))).id;
+    };
+    const read = async (name: string, args: object, taskId = 't1') => {
+      const tool = find(name);
+      if (tool?.kind !== 'read') throw new Error(`${name} is no tool that reads`);
+      return (await tool.run({ ...args }, of(taskId))).output;
+    };
+    const { send } = await serve(first.routes);
+    const approve = async (ids: readonly unknown[]) => {
+      const response = await send('POST', '/agent/v1/pending/approve', { ids });
+      const body = (await response.json()) as {
+        applied?: string[];
+        error?: { code: string; message: string };
+      };
+      return { status: response.status, ...body };
+    };
+    const text = (name: string) =>
+      existsSync(join(folder, name)) ? readFileSync(join(folder, name), 'utf8') : undefined;
+    const states = async (changes = first.changes) => {
+      const all: string[] = [];
+      for (let n = 1; ; n++) {
+        const one = await changes.get(`p${n}`).catch(() => undefined);
+        if (!one) return all.join(' ');
+        all.push(one.state);
+      }
+    };
+    return { ...first, folder, database, tools, stage, read, approve, text, states };
+  }
+
+  it('see each other, and other tasks do not see them', async () => {
+    const { folder, stage, read, text } = await world();
+    writeFileSync(join(folder, 'a.txt'), 'one\ntwo\n');
+    writeFileSync(join(folder, 'old.txt'), 'two');
+    await stage('fs_edit', { path: 'a.txt', edits: [{ old_text: 'one', new_text: 'first' }] });
+    await stage('fs_edit', { path: 'a.txt', edits: [{ old_text: 'first\n', new_text: 'first\nsecond\n' }] });
+    await stage('fs_write', { path: 'new/deep/b.txt', content: 'in two\n' });
+    await stage('fs_delete', { path: 'old.txt' });
+    expect(await read('fs_read', { path: 'a.txt' })).toBe('first\nsecond\ntwo\n');
+    expect(await read('fs_read', { path: 'a.txt', start_line: 2, lines: 1 })).toMatch(
+      /^second\n\[lines 2 to 2/,
+    );
+    expect(await read('fs_read', { path: 'new/deep/b.txt' })).toBe('in two\n');
+    expect(await read('fs_read', { path: 'old.txt' })).toMatch(/its deletion is staged/);
+    expect(await read('fs_list', { path: '.', depth: 3 })).toBe('a.txt\nnew/\nnew/deep/\nnew/deep/b.txt');
+    expect(await read('fs_list', { path: 'new' })).toBe('deep/');
+    expect(await read('fs_search', { query: 'two' })).toBe('a.txt:3: two\nnew/deep/b.txt:1: in two');
+    expect(await read('fs_search', { query: 'two', path: 'new' })).toBe('deep/b.txt:1: in two');
+    expect(await read('fs_search', { query: 'second', path: 'a.txt' })).toBe('a.txt:2: second');
+    // A staged file can be changed and taken back like any other.
+    await stage('fs_delete', { path: 'new/deep/b.txt' });
+    expect(await read('fs_list', { path: '.' })).toBe('a.txt');
+    await stage('fs_write', { path: 'old.txt', content: 'again' });
+    expect(await read('fs_read', { path: 'old.txt' })).toBe('again');
+    await expect(stage('fs_delete', { path: 'new/deep/b.txt' })).rejects.toThrow('there is no such file');
+    // Nothing of it is on the disk.
+    expect(text('a.txt')).toBe('one\ntwo\n');
+    expect(readdirSync(folder)).toEqual(['a.txt', 'old.txt']);
+    expect(await read('fs_read', { path: 'a.txt' }, 't2')).toBe('one\ntwo\n');
+    expect(await read('fs_list', { path: '.' }, 't2')).toBe('a.txt\nold.txt');
+    expect(await read('fs_read', { path: 'new/deep/b.txt' }, 't2')).toMatch(/no such file/);
+  });
+
+  it('are approved one by one in their order', async () => {
+    const { changes, folder, stage, text, states } = await world();
+    writeFileSync(join(folder, 'a.txt'), 'one');
+    const first = await stage('fs_write', { path: 'a.txt', content: 'two' });
+    const second = await stage('fs_write', { path: 'a.txt', content: 'three' });
+    await expect(changes.approve(second, 'local', never)).rejects.toMatchObject({
+      code: 'builds_on',
+      message: expect.stringContaining('p2 builds on p1, which is still staged: approve p1 first, or both'),
+    });
+    expect(await states()).toBe('staged staged');
+    await changes.approve(first, 'local', never);
+    await changes.approve(second, 'local', never);
+    expect(text('a.txt')).toBe('three');
+  });
+
+  it('are applied together, in the order that they were staged', async () => {
+    const { folder, stage, approve, text, states, acts } = await world();
+    mkdirSync(join(folder, 'gone'));
+    writeFileSync(join(folder, 'gone/x'), 'x');
+    writeFileSync(join(folder, 'a.txt'), 'one');
+    await stage('fs_write', { path: 'a.txt', content: 'two' });
+    await stage('fs_write', { path: 'sub/b.txt', content: 'b' });
+    await stage('fs_delete', { path: 'gone/x' });
+    await stage('fs_delete', { path: 'gone' });
+    await stage('fs_write', { path: 'a.txt', content: 'three' });
+    expect(await approve(['p5', 'p4', 'p2', 'p1', 'p3'])).toEqual({
+      status: 200,
+      applied: ['p1', 'p2', 'p3', 'p4', 'p5'],
+    });
+    expect(readdirSync(folder)).toEqual(['a.txt', 'sub']);
+    expect([text('a.txt'), text('sub/b.txt')]).toEqual(['three', 'b']);
+    expect(await states()).toBe('applied applied applied applied applied');
+    expect((await acts.list(10)).map(({ verb, target, outcome }) => `${verb} ${target} ${outcome}`)).toEqual(
+      ['p1', 'p2', 'p3', 'p4', 'p5'].map((id) => `approve ${id} applied`),
+    );
+  });
+
+  it('are not applied at all when one of the files is not what it was', async () => {
+    const { folder, stage, approve, text, states } = await world();
+    writeFileSync(join(folder, 'b.txt'), 'one');
+    await stage('fs_write', { path: 'a.txt', content: 'a' });
+    await stage('fs_write', { path: 'b.txt', content: 'two' });
+    writeFileSync(join(folder, 'b.txt'), 'theirs');
+    expect(await approve(['p1', 'p2'])).toMatchObject({
+      status: 409,
+      error: {
+        code: 'base_moved',
+        message: expect.stringMatching(/b\.txt is not what it was .* stay staged/),
+      },
+    });
+    expect([text('a.txt'), text('b.txt')]).toEqual([undefined, 'theirs']);
+    expect(await states()).toBe('staged staged');
+    writeFileSync(join(folder, 'b.txt'), 'one');
+    expect(await approve(['p1', 'p2'])).toMatchObject({ status: 200 });
+  });
+
+  it('are taken back when a later one fails', async () => {
+    const { folder, stage, approve, states } = await world();
+    writeFileSync(join(folder, 'a.txt'), 'one');
+    chmodSync(join(folder, 'a.txt'), 0o640);
+    writeFileSync(join(folder, 'b.txt'), 'b');
+    mkdirSync(join(folder, 'empty'));
+    await stage('fs_write', { path: 'a.txt', content: 'two' });
+    await stage('fs_delete', { path: 'b.txt' });
+    await stage('fs_delete', { path: 'empty' });
+    await stage('fs_write', { path: 'new/deep/c.txt', content: 'c' });
+    await stage('fs_delete', { path: 'a.txt' });
+    await stage('fs_write', { path: 'other/deep/last.txt', content: 'last' });
+    const { applyNow } = FileChanges.prototype;
+    FileChanges.prototype.applyNow = async function (staged, signal) {
+      if (staged.path.endsWith('last.txt')) throw new Error('the disk is full');
+      return await applyNow.call(this, staged, signal);
+    };
+    try {
+      expect(await approve(['p1', 'p2', 'p3', 'p4', 'p5', 'p6'])).toMatchObject({
+        status: 409,
+        error: { code: 'apply_failed', message: expect.stringContaining('the disk is full') },
+      });
+    } finally {
+      FileChanges.prototype.applyNow = applyNow;
+    }
+    expect(readdirSync(folder, { recursive: true }).toSorted()).toEqual(['a.txt', 'b.txt', 'empty']);
+    expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one');
+    expect(statSync(join(folder, 'a.txt')).mode & 0o777).toBe(0o640);
+    expect(await states()).toBe('staged staged staged staged staged staged');
+    expect(await approve(['p1', 'p2', 'p3', 'p4', 'p5', 'p6'])).toMatchObject({ status: 200 });
+    expect(readdirSync(folder, { recursive: true }).toSorted()).toEqual([
+      'new',
+      'new/deep',
+      'new/deep/c.txt',
+      'other',
+      'other/deep',
+      'other/deep/last.txt',
+    ]);
+  });
+
+  it('are refused with every reason when they are no set', async () => {
+    const { changes, tools, stage, approve, states } = await world();
+    await stage('fs_write', { path: 'a.txt', content: 'a' });
+    await changes.stage(tools.at(-1) as ChangeTool, execProposal(), context());
+    await stage('fs_write', { path: 'b.txt', content: 'b' });
+    await changes.discard('p3', 'local');
+    const { status, error } = await approve(['p1', 'p2', 'p3']);
+    expect([status, error?.code]).toEqual([409, 'not_a_set']);
+    expect(error?.message).toMatch(
+      /^Nothing was applied\. p2 is no change of a file \(run_it\): approve it alone\. p3 was discarded/,
+    );
+    expect(await states()).toBe('staged staged discarded');
+    expect(await approve(['p1', 'p9'])).toMatchObject({ status: 404 });
+    for (const ids of [[], ['p1', 'p1'], [1], 'p1'])
+      expect(await approve(ids as string[])).toMatchObject({ status: 400 });
+  });
+
+  describe('after a crash', () => {
+    /** Up to where the first `done` changes are made, and no further. */
+    async function crashed(done: number) {
+      const all = await world();
+      const { folder, stage, store, changes } = all;
+      writeFileSync(join(folder, 'a.txt'), 'one');
+      await stage('fs_write', { path: 'a.txt', content: 'two' });
+      await stage('fs_write', { path: 'b.txt', content: 'b' });
+      await stage('fs_write', { path: 'a.txt', content: 'three' });
+      const [one, two, three] = [1, 2, 3].map((n) => changes.get(`p${n}`));
+      await Promise.all([one, two, three]);
+      await store.transaction((tx) =>
+        tx
+          .updateTable('pending')
+          .set({ state: 'applying', applier: store.endpointId, decided_by: 'operator' })
+          .set({ decided_at: store.time(), approved_with: 'p1' })
+          .execute(),
+      );
+      const contents = [
+        ['a.txt', 'two'],
+        ['b.txt', 'b'],
+        ['a.txt', 'three'],
+      ] as const;
+      for (const [name, content] of contents.slice(0, done)) writeFileSync(join(folder, name), content);
+      return all;
+    }
+
+    it.each([0, 1, 2, 3])('the rest is applied when %i were', async (done) => {
+      const { database, tools, text, states } = await crashed(done);
+      const { changes } = await host(database, { tools });
+      expect(await states(changes)).toBe('applied applied applied');
+      expect([text('a.txt'), text('b.txt')]).toEqual(['three', 'b']);
+    });
+
+    it('nothing more is applied when a person changed a file meanwhile', async () => {
+      const { folder, database, tools, text, states } = await crashed(1);
+      writeFileSync(join(folder, 'b.txt'), 'theirs');
+      const { changes } = await host(database, { tools });
+      expect(text('b.txt')).toBe('theirs');
+      expect(text('a.txt')).toBe('two');
+      // Each is what it is found to be: made, neither, or not yet made.
+      expect(await states(changes)).toBe('applied failed staged');
+    });
+  });
+});
