@@ -122,7 +122,7 @@ export class AgentHost {
     });
     const turnRunner = new TurnLoop({ ...shared, toolbox, changes, sessions });
     const runServices = { ...shared, log, agents, turnRunner, sessions, receipts, signals };
-    this.tasks = new TaskService(runServices);
+    this.tasks = new TaskService({ ...runServices, cancelledState });
     this.ensembles = new Ensembles({ store, builtins: options.builtins, toolbox, agents, isEnabled });
     const host = async (): Promise<HostState> => ({
       ...options.served(),

@@ -47,7 +47,7 @@ interface Tasks {
   cwd: string | null;
   engine: 'resident' | 'gateway';
   model: string;
-  state: 'running' | 'completed' | 'failed';
+  state: 'running' | 'completed' | 'failed' | 'cancelled';
   /** `answer`, or the reason of `aborted`. */
   outcome: string | null;
   started_at: Time;

@@ -202,6 +202,73 @@ describeDatabases('tasks', (url) => {
     });
   });
 
+  describe('stopped by a person', () => {
+    const stopped = async ({ send }: { send: (method: string, path: string) => Promise<Response> }) => {
+      const response = await send('POST', '/agent/v1/tasks/t1/stop');
+      return [response.status, await response.json()];
+    };
+
+    it('a task ends at once while its model answers, as cancelled', async () => {
+      const world = await start([{ hang: true }]);
+      const response = await world.post({ prompt: 'Go.' });
+      expect(await stopped(world)).toEqual([200, { id: 't1', stopped: true }]);
+      const lines = await linesOf(response);
+      expect(lines.at(-1)).toMatchObject({
+        type: 'aborted',
+        reason: 'cancelled',
+        message: 'The task was stopped.',
+      });
+      expectWhole(lines);
+      expect(await world.get('/agent/v1/tasks/t1')).toMatchObject({
+        ok: false,
+        state: 'cancelled',
+        outcome: 'cancelled',
+        last_event: 'cancelled',
+      });
+      const { receipts, acts } = await rows(world.store);
+      expect(receipts).toMatchObject([{ outcome: 'cancelled', close_reason: 'cancelled' }]);
+      expect(acts).toMatchObject([{ verb: 'task.stop', target: 't1', outcome: 'applied' }]);
+      expect(world.closed).toEqual(['shere-1']);
+      expect(await stopped(world)).toMatchObject([409, { error: { code: 'not_running' } }]);
+      expect((await world.send('POST', '/agent/v1/tasks/t9/stop')).status).toBe(404);
+    });
+
+    it('the tool that runs is ended', async () => {
+      const running = Promise.withResolvers<AbortSignal>();
+      const write = changeTool('write');
+      const hanging = {
+        ...write,
+        apply: (_: unknown, signal: AbortSignal) => {
+          running.resolve(signal);
+          return new Promise<never>((_resolve, reject) => {
+            signal.addEventListener('abort', () => reject(signal.reason as Error));
+          });
+        },
+      };
+      const grants = { tools: ['write'], auto_approve: ['write'] };
+      const world = await start([{ calls: [{ name: 'write' }] }], {
+        tools: [hanging],
+        agents: [{ name: 'writer', instructions: 'Write.', grants }],
+      });
+      const response = await world.post({ prompt: 'Go.', agent: 'writer' });
+      const signal = await running.promise;
+      expect(await stopped(world)).toMatchObject([200, { stopped: true }]);
+      expect(signal.aborted).toBe(true);
+      expect((await linesOf(response)).at(-1)).toMatchObject({ type: 'aborted', reason: 'cancelled' });
+    });
+
+    it('a task whose session is revoked ends at once', async () => {
+      const { post, tasks } = await start([{ hang: true }]);
+      const response = await post({ prompt: 'Go.' });
+      await tasks.stopRevoked('sother');
+      await tasks.stopRevoked('shere-1');
+      expect((await linesOf(response)).at(-1)).toMatchObject({
+        reason: 'cancelled',
+        message: 'Its session was revoked.',
+      });
+    });
+  });
+
   it('ends a task whose session was revoked', async () => {
     const { post, revoked, get } = await start([{ calls: [{ name: 'look' }] }]);
     revoked.add('shere-1');
@@ -550,16 +617,18 @@ const pathsOf = async (response: Response) =>
   ((await response.json()) as Refusal).error.violations?.map(({ path }) => path).toSorted();
 
 async function rows(store: Awaited<ReturnType<typeof openTaskWorld>>['store']) {
-  const [receipts, signals, tasks] = await store.read((db) =>
+  const [receipts, signals, tasks, acts] = await store.read((db) =>
     Promise.all([
       db.selectFrom('receipts').selectAll().orderBy('seq').execute(),
       db.selectFrom('signals').selectAll().orderBy('seq').execute(),
       db.selectFrom('tasks').selectAll().execute(),
+      db.selectFrom('acts').selectAll().orderBy('seq').execute(),
     ]),
   );
   return {
     receipts: receipts.map(({ receipt }) => JSON.parse(receipt) as object),
     signals: signals.map(({ name, data }) => ({ name, data: JSON.parse(data) as object })),
     tasks,
+    acts,
   };
 }

@@ -150,10 +150,11 @@ export function runWorlds() {
       cancelledState,
       startedAt: new Date(),
     });
+    const tasks = { ...noLiveSessions, stopRevoked: () => Promise.resolve() };
     const server = await serve([
       ...runsRoutes({ runs }),
       ...pendingRoutes({ changes, acts: new ActJournal(store) }),
-      ...sessionsRoutes({ feed, sessions, receipts, runs, tasks: noLiveSessions, external: noLiveSessions }),
+      ...sessionsRoutes({ feed, sessions, receipts, runs, tasks, external: noLiveSessions }),
     ]);
     let isStopped = false;
     /** In good order. */

@@ -61,6 +61,12 @@ export async function openSessionPlane({
     signals: new StoredSignals(store),
     onFault: (error) => faults.push(error),
   });
+  /** Sessions whose tasks were to stop. */
+  const stopped: string[] = [];
+  const stopRevoked = (id: string) => {
+    stopped.push(id);
+    return Promise.resolve();
+  };
   const feed = new SessionFeed({ store, tasks, runs, external, cancelledState, startedAt: clock.now() });
   return {
     store,
@@ -70,10 +76,11 @@ export async function openSessionPlane({
     feed,
     clock,
     faults,
+    stopped,
     key,
     peers: new Peers({ store }),
     routes: [
-      ...sessionsRoutes({ feed, sessions, receipts, tasks, external, runs }),
+      ...sessionsRoutes({ feed, sessions, receipts, tasks: { ...tasks, stopRevoked }, external, runs }),
       ...externalSessionsRoutes(external),
     ],
     acts: () => store.read((db) => db.selectFrom('acts').selectAll().orderBy('seq').execute()),

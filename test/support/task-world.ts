@@ -114,6 +114,7 @@ export async function openTaskWorld(url: string, options: Options = {}) {
     tracer,
     onFault,
     signals: new StoredSignals(store),
+    cancelledState: true,
     agents: {
       get: (name) => {
         const spec = specs.get(name);

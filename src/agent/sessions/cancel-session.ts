@@ -25,7 +25,7 @@ export async function cancelSession(
   const isLive = async (rows: LiveSessionSource) => (await rows.live()).some((row) => row.id === id);
   if (id.startsWith('t') && (await isLive(tasks)))
     throw notCancellable(
-      `${id} is a task, which cannot be cancelled. It ends by its limits, or when its session is revoked.`,
+      `${id} is a task, which cannot be cancelled at a step boundary. POST /agent/v1/tasks/${id}/stop ends it at once.`,
     );
   if (id.startsWith('x') && (await isLive(external)))
     throw notCancellable(`${id} runs outside of this host; stop it where it runs, and it will end here.`);

@@ -56,7 +56,10 @@ export async function listRecentTurns(
       .where((where) =>
         where.or([
           where('state', '=', 'running'),
-          where.and([where('state', 'in', ['completed', 'failed']), where('ended_at', '>=', since)]),
+          where.and([
+            where('state', 'in', ['completed', 'failed', 'cancelled']),
+            where('ended_at', '>=', since),
+          ]),
         ]),
       )
       .orderBy('started_at', 'desc')

@@ -6,7 +6,7 @@ export const usage = z.object({ prompt_tokens: count, completion_tokens: count }
 const eventSchema = <Type extends string, Shape extends z.ZodRawShape>(type: Type, shape: Shape) =>
   z.object({ type: z.literal(type), seq: count, ts: time, ...shape });
 
-export const abortReason = z.enum(['error', 'timeout', 'budget', 'shutdown']);
+export const abortReason = z.enum(['error', 'timeout', 'budget', 'shutdown', 'cancelled']);
 export type AbortReason = z.infer<typeof abortReason>;
 
 /** An event of a task's stream. `seq` counts from 0 without gaps. */

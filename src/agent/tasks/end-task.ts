@@ -27,7 +27,7 @@ export async function endTask(
   event: FinalTurnEvent,
   totals: TurnTotals,
 ): Promise<void> {
-  const state = event.type === 'answer' ? 'completed' : 'failed';
+  const state = event.type === 'answer' ? 'completed' : event.reason === 'cancelled' ? 'cancelled' : 'failed';
   const { type: _, ...result } = event;
   const row = await tx
     .updateTable('tasks')

@@ -1,6 +1,7 @@
 import type { Store } from '../../store/index.ts';
 import type { Tracer } from '../../tracing/index.ts';
 import { AgentError } from '../errors.ts';
+import { AgentAbortError } from '../turns/agent-abort-error.ts';
 import type { EventLog } from '../event-log.ts';
 import type { ChatModels } from '../chat-model.ts';
 import type { AgentStore, LiveSessionSource, StoreSessions, TurnRunner } from '../services.ts';
@@ -29,8 +30,18 @@ export interface TaskServiceOptions extends TaskEndServices {
   readonly turnRunner: TurnRunner;
   readonly sessions: Pick<StoreSessions, 'open' | 'close'>;
   readonly tracer: Tracer;
+  /** False: stopped tasks are shown as failed. */
+  readonly cancelledState: boolean;
   /** Called with unexpected errors. */
   readonly onFault: (where: string, error: unknown) => void;
+}
+
+interface RunningEntry {
+  readonly task: RunningTask;
+  readonly sessionId: string;
+  /** Ends the task. */
+  readonly stop: AbortController;
+  readonly done: Promise<void>;
 }
 
 /** A created task. Members beyond the id may be missing when an earlier request with the same key created it. */
@@ -47,7 +58,7 @@ export interface TaskOrigin {
  */
 export class TaskService implements LiveSessionSource {
   readonly #options: TaskServiceOptions;
-  readonly #running = new Map<string, { readonly task: RunningTask; readonly done: Promise<void> }>();
+  readonly #running = new Map<string, RunningEntry>();
   readonly #stopping = new AbortController();
   /** Transactions that create tasks. */
   readonly #starting = new Set<Promise<unknown>>();
@@ -149,6 +160,7 @@ export class TaskService implements LiveSessionSource {
     const attributes = { agent: plan.agent.name, ...(by === undefined ? {} : { by }), ...route };
     const span = this.#options.tracer.startSpan('task', id, attributes, { traceparent });
     const writer = this.#options.log.open<NewTurnEvent>(id, { nextSeq: 1 });
+    const stop = new AbortController();
     const task = new RunningTask({
       ...this.#options,
       id,
@@ -160,12 +172,12 @@ export class TaskService implements LiveSessionSource {
         trace: { span, idPrefix: id },
         onStaged: 'go_on',
       },
-      stopping: this.#stopping.signal,
+      stopping: AbortSignal.any([this.#stopping.signal, stop.signal]),
     });
     const done = task.run().then(() => {
       this.#running.delete(id);
     });
-    this.#running.set(id, { task, done });
+    this.#running.set(id, { task, sessionId, stop, done });
     this.#served += 1;
   }
 
@@ -186,7 +198,7 @@ export class TaskService implements LiveSessionSource {
     const result = (row.result === null ? {} : JSON.parse(row.result)) as { text?: string; message?: string };
     return {
       ...this.#session(row),
-      ok: row.state !== 'failed',
+      ok: row.state === 'running' || row.state === 'completed',
       agent: row.agent,
       ...(row.outcome === null ? {} : { outcome: row.outcome }),
       ...(result.text === undefined ? {} : { answer: result.text }),
@@ -194,6 +206,39 @@ export class TaskService implements LiveSessionSource {
       ...(row.session_id === null ? {} : { session_id: row.session_id }),
       turns: await summarizeTurns(readStoredEvents(this.#options.store, id)),
     };
+  }
+
+  /**
+   * Stops a running task: its tool is ended, its model no longer asked. Resolves when its end is stored.
+   * @throws AgentError not_found; conflict `not_running`, `runs_elsewhere`
+   */
+  async stopTask(id: string, by: string): Promise<{ id: string; stopped: true }> {
+    const { store } = this.#options;
+    const row = await this.#row(id);
+    const running = this.#running.get(id);
+    if (!running || row.state !== 'running')
+      throw row.state === 'running' && row.endpoint_id !== store.endpointId
+        ? new AgentError(
+            'conflict',
+            'runs_elsewhere',
+            `${id} runs on host '${row.endpoint_id}': stop it there.`,
+          )
+        : new AgentError('conflict', 'not_running', `${id} has ended already.`);
+    await store.transaction((tx) =>
+      store.appendAct(tx, { verb: 'task.stop', target: id, by, outcome: 'applied' }),
+    );
+    running.stop.abort(new AgentAbortError('cancelled', 'The task was stopped.'));
+    await running.done;
+    return { id, stopped: true };
+  }
+
+  /** Stops the task that acts under a revoked store session, if it runs here. */
+  async stopRevoked(sessionId: string): Promise<void> {
+    for (const running of this.#running.values()) {
+      if (running.sessionId !== sessionId) continue;
+      running.stop.abort(new AgentAbortError('cancelled', 'Its session was revoked.'));
+      await running.done;
+    }
   }
 
   /** Whether a task runs here; a running task cannot be cancelled. */
@@ -219,7 +264,13 @@ export class TaskService implements LiveSessionSource {
 
   #session(row: TaskRow): Session {
     const running = row.state === 'running' ? this.#running.get(row.id) : undefined;
-    return { ...toTaskSession(row), ...(running ? { last_event: running.task.lastEvent } : {}) };
+    const session = toTaskSession(row);
+    const isShownAsFailed = row.state === 'cancelled' && !this.#options.cancelledState;
+    return {
+      ...session,
+      ...(isShownAsFailed ? { state: 'failed' } : {}),
+      ...(running ? { last_event: running.task.lastEvent } : {}),
+    };
   }
 
   /** Whether a task runs here, or on another host as far as the database shows. */

@@ -18,7 +18,9 @@ export function describeTurnEvent(event: NewTurnEvent): string | undefined {
     case 'answer':
       return describeOutcome('completed');
     case 'aborted':
-      return describeOutcome('failed', event.message);
+      return event.reason === 'cancelled'
+        ? describeOutcome('cancelled')
+        : describeOutcome('failed', event.message);
     case 'start':
     case 'delta':
     case 'reasoning':

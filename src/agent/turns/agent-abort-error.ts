@@ -14,7 +14,7 @@ export class AgentAbortError extends Error {
 
 /**
  * Maps the error that ended an agent's work. Unexpected errors are reported without internal details.
- * @param signals when one is aborted, its reason counts instead of the error
+ * @param signals when one is aborted, its reason counts instead of the error; that of `host` may be an `AgentAbortError`
  */
 export function toAgentAbortError(
   error: unknown,
@@ -23,6 +23,7 @@ export function toAgentAbortError(
 ): AgentAbortError {
   if (signals.host.aborted) {
     const reason: unknown = signals.host.reason;
+    if (reason instanceof AgentAbortError) return reason;
     if (reason instanceof AgentError) return new AgentAbortError('error', reason.message);
     return new AgentAbortError('shutdown', 'The host was stopped.');
   }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { ReceiptStore, StoreSessions } from '../../agent/services.ts';
 import { type CancelOptions, cancelSession } from '../../agent/sessions/cancel-session.ts';
 import type { SessionFeed } from '../../agent/sessions/session-feed.ts';
+import type { TaskService } from '../../agent/tasks/task-service.ts';
 import { controlAct } from '../../agent/shapes/control-act.ts';
 import { workReceipt } from '../../agent/shapes/receipt.ts';
 import { session } from '../../agent/shapes/session.ts';
@@ -14,6 +15,7 @@ import { readIntegerQuery } from './integer-query.ts';
 export interface SessionRoutesOptions extends CancelOptions {
   readonly feed: SessionFeed;
   readonly sessions: Pick<StoreSessions, 'revoke'>;
+  readonly tasks: CancelOptions['tasks'] & Pick<TaskService, 'stopRevoked'>;
   readonly receipts: Pick<ReceiptStore, 'get'>;
 }
 
@@ -89,7 +91,7 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
     operationId: 'revokeSession',
     summary: 'Revoke the credential of a task or run',
     description:
-      "Requires the session's own capability in `x-svc-session-secret`, or the operator's credential in `x-svc-operator`, which is only accepted from this machine. Past work is kept; future requests are refused. Revoking again has no effect.",
+      "Requires the session's own capability in `x-svc-session-secret`, or the operator's credential in `x-svc-operator`, which is only accepted from this machine. Past work is kept; future requests are refused, and a running task ends. Revoking again has no effect.",
     params: { id: 'Id of the store session, which begins with `s`.' },
     headers: {
       'x-svc-session-secret': "The session's own capability.",
@@ -109,6 +111,7 @@ export function sessionsRoutes(options: SessionRoutesOptions): Route[] {
         ...(operatorCredential === null ? {} : { operatorCredential }),
         isLocal: isLocal,
       });
+      await options.tasks.stopRevoked(params['id'] ?? '');
       return Response.json(act);
     },
   });

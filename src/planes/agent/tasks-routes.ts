@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { parseTraceparent } from '../../tracing/index.ts';
 import type { TaskService } from '../../agent/tasks/task-service.ts';
 import { taskDetail, taskRequest } from '../../agent/shapes/task.ts';
@@ -10,6 +11,7 @@ import { readAfter, streamLines } from './lines-response.ts';
 import { createReaderSignal } from './reader-signal.ts';
 
 const maxKeyChars = 255;
+const taskStopped = z.object({ id: z.string(), stopped: z.literal(true) }).meta({ id: 'TaskStopped' });
 const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });
 const lineStreamResponse = (description: string) => ({ description, content: { [ndjsonType]: turnEvent } });
 
@@ -78,7 +80,23 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
     },
   });
 
-  return [createTask, getTask, readEvents];
+  const stopTask = defineRoute({
+    method: 'POST',
+    path: '/agent/v1/tasks/{id}/stop',
+    operationId: 'stopTask',
+    summary: 'Stop a running task',
+    description:
+      'Ends the running tool and the request to the model; the task ends as `cancelled`. What was staged stays staged. The body is ignored.',
+    params: { id: 'Id of the task, such as t1.' },
+    responses: {
+      200: { description: 'The task has ended.', content: { 'application/json': taskStopped } },
+      404: errorResponse('No task has this id.'),
+      409: errorResponse('The task has ended already, or runs on another host.'),
+    },
+    handle: async ({ params: { id = '' }, by }) => Response.json(await tasks.stopTask(id, by)),
+  });
+
+  return [createTask, getTask, readEvents, stopTask];
 }
 
 function readIdempotencyKey(headers: Headers): string | undefined {
