@@ -34,6 +34,19 @@ export async function openDataDir(directory: string): Promise<DataDir> {
   }
 }
 
+/**
+ * The directory of a host that was started before. Creates and changes nothing.
+ * @throws StartError when it has no identity
+ */
+export async function readDataDir(directory: string): Promise<DataDir> {
+  const path = resolve(directory);
+  const id = (await readFile(join(path, 'endpoint-id'), 'utf8').catch(() => '')).trim();
+  if (id !== '') return { path, endpointId: id };
+  throw new StartError(
+    `there is no endpoint-id in ${path}: this file is the identity that the host's receipts are chained under. Name the host's data directory with --data-dir DIR, or restore the file.`,
+  );
+}
+
 /** Not `recursive`: Node's recursive mkdir never returns where the system refuses to create folders (such as /proc). */
 async function makeFolder(path: string): Promise<void> {
   try {

@@ -2,14 +2,23 @@ import type { KeyObject } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { findReceiptFault, verifyReceipts } from '../agent/receipts/verify-receipts.ts';
+import { DatabaseSync } from 'node:sqlite';
+import { receiptCounterName } from '../agent/receipts/receipt-chain.ts';
+import {
+  findReceiptFault,
+  type ReceiptRows,
+  storedReceipts,
+  verifyReceipts,
+} from '../agent/receipts/verify-receipts.ts';
 import type { Command } from '../config/commands.ts';
 import type { Settings } from '../config/toml.ts';
 import { decodeBase64, computeKeyId, toPublicKey, rawPublicKey } from '../signing/ed25519.ts';
 import { loadHostKey } from '../signing/host-key.ts';
 import { Store } from '../store/index.ts';
+import { explainSqlite } from '../store/sqlite-errors.ts';
+import { readOnlyUriOf } from '../store/sqlite-read-only.ts';
 import { errorMessage } from '../util/error-message.ts';
-import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
+import { databaseUrl, defaultDataDir, readDataDir } from './data-dir.ts';
 import { formatJson, printable } from '../terminal/printable.ts';
 import { StartError } from './start-error.ts';
 import type { CliContext } from './cli-context.ts';
@@ -44,18 +53,21 @@ async function verifyChain(
   database: string | undefined,
   explicitKey: KeyObject | undefined,
 ): Promise<Verdict> {
-  const { path, endpointId } = await openDataDir(dataDir);
-  const url = databaseUrl(database, path);
+  const url = databaseUrl(database, resolve(dataDir));
   const databasePath = /^sqlite:(.+)$/s.exec(url)?.[1];
   // Opening an absent database would create an empty one, whose chain is trivially valid.
   if (databasePath !== undefined && !existsSync(databasePath))
     throw new StartError(
       `there is no database ${databasePath}: no host has used it. Name another with --data-dir DIR or --database URL.`,
     );
+  const { path, endpointId } = await readDataDir(dataDir);
   const publicKey = explicitKey ?? (await readHostPublicKey(path));
-  const store = await Store.open({ url, endpointId });
+  const { rows, close } =
+    databasePath === undefined
+      ? await openStored(url, endpointId)
+      : openReceiptFile(databasePath, endpointId);
   try {
-    const verdict = await verifyReceipts(store, publicKey);
+    const verdict = await verifyReceipts(rows, publicKey);
     const { ok, receipts, first_bad: bad, reason } = verdict;
     const key_id = computeKeyId(rawPublicKey(publicKey));
     return {
@@ -65,8 +77,53 @@ async function verifyChain(
         : `the chain of receipts is broken at receipt ${bad}: ${reason}. The ${receipts} receipts before it are valid.`,
     };
   } finally {
-    await store.close();
+    await close();
   }
+}
+
+interface OpenReceipts {
+  readonly rows: ReceiptRows;
+  readonly close: () => Promise<void>;
+}
+
+async function openStored(url: string, endpointId: string): Promise<OpenReceipts> {
+  const store = await Store.open({ url, endpointId, migrates: false });
+  return { rows: storedReceipts(store), close: () => store.close() };
+}
+
+/** Opens an SQLite file without changing it or its other files. @throws StoreError */
+function openReceiptFile(path: string, endpointId: string): OpenReceipts {
+  let db: DatabaseSync;
+  try {
+    db = new DatabaseSync(readOnlyUriOf(path).uri, { readOnly: true, timeout: 1000 });
+  } catch (error) {
+    throw explainSqlite(error, path);
+  }
+  const query = (sql: string, ...values: (string | number)[]) => {
+    try {
+      return db.prepare(sql).all(...values);
+    } catch (error) {
+      throw explainSqlite(error, path);
+    }
+  };
+  return {
+    rows: {
+      count() {
+        const [row] = query('select value from counters where name = ?', receiptCounterName(endpointId));
+        return Promise.resolve(Number(row?.['value'] ?? 0));
+      },
+      after: (seq, limit) =>
+        Promise.resolve(
+          query(
+            'select * from receipts where endpoint_id = ? and seq > ? order by seq limit ?',
+            endpointId,
+            seq,
+            limit,
+          ) as unknown as Awaited<ReturnType<ReceiptRows['after']>>,
+        ),
+    },
+    close: () => Promise.resolve(db.close()),
+  };
 }
 
 async function verifyReceiptFile(file: string, publicKey: KeyObject): Promise<Verdict> {

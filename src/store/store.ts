@@ -22,6 +22,8 @@ export interface StoreOptions {
   /** Identifies this host among those that share the database. */
   readonly endpointId: string;
   readonly now?: () => Date;
+  /** False: the database is used as it is. */
+  readonly migrates?: boolean;
   /** Called when an idle connection breaks. */
   readonly onNotice?: (message: string) => void;
 }
@@ -51,11 +53,12 @@ export class Store {
   }
 
   /** Opens the database and runs its migrations. Rejects with `StoreError`. */
-  static async open({ url, endpointId, now = () => new Date(), onNotice }: StoreOptions): Promise<Store> {
+  static async open(options: StoreOptions): Promise<Store> {
+    const { url, endpointId, now = () => new Date(), migrates = true, onNotice } = options;
     const database = await openDatabase(url, (error) => onNotice?.(error.message));
     const store = new Store(database, { endpointId, now });
     try {
-      await retry(retryDelaysMs, () => migrateStore(store.#writer, now));
+      if (migrates) await retry(retryDelaysMs, () => migrateStore(store.#writer, now));
     } catch (error) {
       await closeDatabase(database);
       throw error;

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { verifyReceipts } from '../../src/agent/receipts/verify-receipts.ts';
+import { storedReceipts, verifyReceipts } from '../../src/agent/receipts/verify-receipts.ts';
 import { loadHostKey } from '../../src/signing/host-key.ts';
 import { Store } from '../../src/store/index.ts';
 import { freshDataDir, startScriptedHost } from '../support/host.ts';
@@ -302,7 +302,9 @@ describe.skipIf(reason !== undefined)(
       const endpointId = readFileSync(join(dataDir, 'endpoint-id'), 'utf8').trim();
       const store = await Store.open({ url: `sqlite:${join(dataDir, 'lathe.db')}`, endpointId });
       try {
-        expect(await verifyReceipts(store, (await loadHostKey(dataDir)).publicKey)).toMatchObject({
+        expect(
+          await verifyReceipts(storedReceipts(store), (await loadHostKey(dataDir)).publicKey),
+        ).toMatchObject({
           ok: true,
         });
       } finally {

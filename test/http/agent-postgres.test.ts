@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, describe, expect, it } from 'vitest';
-import { verifyReceipts } from '../../src/agent/receipts/verify-receipts.ts';
+import { storedReceipts, verifyReceipts } from '../../src/agent/receipts/verify-receipts.ts';
 import { loadHostKey } from '../../src/signing/host-key.ts';
 import { Store } from '../../src/store/index.ts';
 import { freshDataDir, startSource } from '../support/host.ts';
@@ -114,7 +114,7 @@ describe.skipIf(postgresPrograms() === undefined)('hosts on their own PostgreSQL
       const endpointId = readFileSync(join(dataDir, 'endpoint-id'), 'utf8').trim();
       const store = await Store.open({ url: database, endpointId });
       try {
-        const verdict = await verifyReceipts(store, (await loadHostKey(dataDir)).publicKey);
+        const verdict = await verifyReceipts(storedReceipts(store), (await loadHostKey(dataDir)).publicKey);
         expect(verdict).toMatchObject({ ok: true });
         return verdict.receipts;
       } finally {

@@ -1,4 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +12,7 @@ import { rawPublicKey } from '../../src/signing/ed25519.ts';
 import { loadHostKey } from '../../src/signing/host-key.ts';
 import { Store } from '../../src/store/index.ts';
 import { commandLines } from '../support/command-lines.ts';
+import { repository } from '../support/host.ts';
 
 const folder = await mkdtemp(join(tmpdir(), 'lathe-cli-receipts-'));
 afterAll(() => rm(folder, { recursive: true }));
@@ -96,7 +99,38 @@ describe('receipts verify FILE', () => {
   });
 });
 
+it('docs/receipts.md says what is signed: its program verifies a receipt', async () => {
+  const [, program = ''] =
+    /```js\n([^]*?)```/.exec(readFileSync(join(repository, 'docs/receipts.md'), 'utf8')) ?? [];
+  const path = await saved('verify.mjs', program);
+  const judge = (file: string, key: string) => execFileSync(process.execPath, [path, file, key]).toString();
+  for (const receipt of receipts) expect(judge(await saved('one.json', receipt), ownKey)).toBe('genuine\n');
+  expect(judge(await saved('one.json', receipts[0]), strangerKey)).toBe('not genuine\n');
+  expect(judge(await saved('one.json', { ...receipts[0], extra: 1 }), ownKey)).toBe('not genuine\n');
+});
+
 describe('receipts verify', () => {
+  it('writes nothing, and fails without the identity of the host', async () => {
+    const path = join(folder, 'data');
+    const photograph = () =>
+      readdirSync(path)
+        .toSorted()
+        .map((name) => [name, readFileSync(join(path, name), 'base64'), statSync(join(path, name)).mtimeMs]);
+    const before = photograph();
+    expect((await lathe(['receipts', 'verify'])).code).toBe(0);
+    expect(photograph()).toEqual(before);
+    const id = join(path, 'endpoint-id');
+    renameSync(id, `${id}.gone`);
+    const without = photograph();
+    const { stdout, stderr, code } = await lathe(['receipts', 'verify']);
+    expect([stdout, code]).toEqual(['', 1]);
+    expect(stderr).toContain(`there is no endpoint-id in ${path}`);
+    expect(photograph()).toEqual(without);
+    renameSync(`${id}.gone`, id);
+    expect((await lathe(['receipts', 'verify'], elsewhere)).code).toBe(1);
+    expect(existsSync(elsewhere.LATHE_DATA_DIR)).toBe(false);
+  });
+
   it('finds a whole chain in order, and where a broken one is broken', async () => {
     const whole = await lathe(['receipts', 'verify']);
     expect(whole).toEqual({ stdout: `3 receipts, all valid, signed by ${keyId}\n`, stderr: '', code: 0 });

@@ -1,7 +1,11 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ReceiptChain } from '../../src/agent/receipts/receipt-chain.ts';
-import { findReceiptFault, verifyReceipts } from '../../src/agent/receipts/verify-receipts.ts';
+import {
+  findReceiptFault,
+  storedReceipts,
+  verifyReceipts,
+} from '../../src/agent/receipts/verify-receipts.ts';
 import { type ReceiptBody, workReceipt } from '../../src/agent/shapes/receipt.ts';
 import { computeKeyId, rawPublicKey } from '../../src/signing/ed25519.ts';
 import { Store, type Tables } from '../../src/store/index.ts';
@@ -24,7 +28,7 @@ async function chain(url: string, endpointId = 'e0') {
   const receipts = new ReceiptChain({ store, key });
   const add = (id: string, more: Partial<ReceiptBody> = {}) =>
     store.transaction((tx) => receipts.add(tx, { ...body(id), ...more }));
-  const verify = () => verifyReceipts(store, key.publicKey);
+  const verify = () => verifyReceipts(storedReceipts(store), key.publicKey);
   /** Changes a receipt as an attacker with write access to the database could. */
   const tamper = (seq: number, columns: Partial<Tables['receipts']>) =>
     store.transaction((tx) => tx.updateTable('receipts').set(columns).where('seq', '=', seq).execute());
@@ -96,7 +100,7 @@ describeDatabases('the chain of receipts', (url) => {
     expect(await verify()).toMatchObject({ ok: false, receipts: 5, first_bad: 6 });
 
     const other = newKey();
-    expect(await verifyReceipts(store, other.publicKey)).toMatchObject({
+    expect(await verifyReceipts(storedReceipts(store), other.publicKey)).toMatchObject({
       ok: false,
       first_bad: 1,
       reason: expect.stringContaining(other.keyId),

@@ -18,34 +18,53 @@ export interface ChainVerdict {
 /** Rows that are fetched at a time. */
 const readBatchSize = 500;
 
+type ReceiptRow = Tables['receipts'];
+
+/** The receipts of one host. */
+export interface ReceiptRows {
+  /** Number of receipts that the host counted. */
+  count(): Promise<number>;
+  /** Receipts after a `seq`, in order. */
+  after(seq: number, limit: number): Promise<readonly ReceiptRow[]>;
+}
+
+/** The receipts of the store's host. */
+export const storedReceipts = (store: Store): ReceiptRows => ({
+  async count() {
+    const counter = await store.read((db) =>
+      db
+        .selectFrom('counters')
+        .select('value')
+        .where('name', '=', receiptCounterName(store.endpointId))
+        .executeTakeFirst(),
+    );
+    return counter?.value ?? 0;
+  },
+  after: (seq, limit) =>
+    store.read((db) =>
+      db
+        .selectFrom('receipts')
+        .selectAll()
+        .where('endpoint_id', '=', store.endpointId)
+        .where('seq', '>', seq)
+        .orderBy('seq')
+        .limit(limit)
+        .execute(),
+    ),
+});
+
 /**
- * Verifies the receipt chain of the store's host from its first receipt. It may run while the host adds receipts. It
+ * Verifies a host's receipt chain from its first receipt. It may run while the host adds receipts. It
  * detects changed, removed, inserted and moved receipts. Missing receipts at the end are detected by the host's
  * counter; since an attacker with database access can change that counter, keep an exported receipt, whose `seq` proves
  * the length of the chain at that time.
  */
-export async function verifyReceipts(store: Store, publicKey: KeyObject): Promise<ChainVerdict> {
-  const { endpointId } = store;
-  const counter = await store.read((db) =>
-    db
-      .selectFrom('counters')
-      .select('value')
-      .where('name', '=', receiptCounterName(endpointId))
-      .executeTakeFirst(),
-  );
+export async function verifyReceipts(all: ReceiptRows, publicKey: KeyObject): Promise<ChainVerdict> {
+  const expected = await all.count();
   let verified = 0;
   let prevDigest = firstPrevDigest;
   for (;;) {
-    const rows = await store.read((db) =>
-      db
-        .selectFrom('receipts')
-        .selectAll()
-        .where('endpoint_id', '=', endpointId)
-        .where('seq', '>', verified)
-        .orderBy('seq')
-        .limit(readBatchSize)
-        .execute(),
-    );
+    const rows = await all.after(verified, readBatchSize);
     for (const row of rows) {
       const reason = findRowFault(row, verified + 1, prevDigest, publicKey);
       if (reason !== undefined) return { ok: false, receipts: verified, first_bad: verified + 1, reason };
@@ -54,7 +73,6 @@ export async function verifyReceipts(store: Store, publicKey: KeyObject): Promis
     }
     if (rows.length === 0) break;
   }
-  const expected = counter?.value ?? 0;
   if (verified >= expected) return { ok: true, receipts: verified };
   const reason = `the chain ends at ${verified}, but ${expected} receipts were written: the last ones are missing`;
   return { ok: false, receipts: verified, first_bad: verified + 1, reason };
@@ -86,7 +104,7 @@ export function findReceiptFault(receipt: unknown, publicKey: KeyObject): string
 }
 
 function findRowFault(
-  row: Tables['receipts'],
+  row: ReceiptRow,
   seq: number,
   prevDigest: string,
   publicKey: KeyObject,
