@@ -77,6 +77,9 @@ export interface ChangeSet {
   apply(payloads: readonly unknown[], resumes: boolean): Promise<ToolOutput[]>;
 }
 
+/** Who approved a change: a person, which is the default, or the grants of the agent. */
+export type Approval = 'person' | 'grants';
+
 /** A tool with side effects. It proposes a change, which is applied after approval. */
 export interface ChangeTool extends ToolBase {
   readonly kind: 'change';
@@ -87,7 +90,7 @@ export interface ChangeTool extends ToolBase {
    * Applies exactly what was proposed, after a person or a grant approved it.
    * @throws AgentError `conflict`, `base_moved` when the base of the proposal has changed; nothing was done
    */
-  apply(payload: unknown, signal: AbortSignal): Promise<ToolOutput>;
+  apply(payload: unknown, signal: AbortSignal, approval?: Approval): Promise<ToolOutput>;
   /** Changes of tools with the same set can be approved together. */
   readonly set?: ChangeSet;
   /** Whether the change was applied, when the outcome is unknown after a crash or an error. */

@@ -268,6 +268,55 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect(await readdir(folder)).toEqual([]);
   });
 
+  it('keeps nothing that other programs run, if nobody approved it', async () => {
+    const world = await sandbox();
+    const at = (name: string) => join(world.granted, name);
+    await mkdir(at('.git/hooks'), { recursive: true });
+    await mkdir(at('.github/workflows'), { recursive: true });
+    await writeFile(at('.git/hooks/pre-push'), 'mine', { mode: 0o755 });
+    await writeFile(at('.git/config'), '[core]\n\tbare = false\n');
+    await writeFile(at('.github/workflows/ci.yml'), 'mine');
+    await writeFile(at('package.json'), '{"scripts":{"test":"vitest"},"version":"1"}');
+    const script = `echo evil > .git/hooks/pre-commit; echo evil > .git/hooks/pre-push; touch .git/hooks/x.sample
+      printf '[core]\\n\\tfsmonitor = evil\\n' > .git/config; rm .github/workflows/ci.yml; ln -s ../evil .github/workflows/ci.yml
+      ln -s evil .vscode; mkdir -p deep/.ssh .circleci; echo key > deep/.ssh/authorized_keys; echo x > .BASHRC
+      echo '{"scripts":{"test":"vitest"},"version":"2"}' > package.json; mkdir a; echo '{"scripts":{"postinstall":"evil"}}' > a/package.json
+      echo fine > notes.txt`;
+    const run = async (approval: 'person' | 'grants') => {
+      const { payload } = await world.proposed('run_command', { argv: ['sh', '-c', script] });
+      const tool = world.tool('run_command');
+      if (tool.kind !== 'change') throw new Error('no change');
+      return await tool.apply(payload, new AbortController().signal, approval);
+    };
+    const { ok, output } = await run('grants');
+    expect(ok).toBe(false);
+    const lines = output.split('\n').slice(1).toSorted();
+    const line = (name: string, what: string) =>
+      `[${at(name)} was ${what}, and nobody approved this command]`;
+    expect(lines).toEqual(
+      [
+        line('.BASHRC', 'removed again: a shell runs it when it starts'),
+        line('.git/config', 'restored: git runs programs that it names'),
+        line('.git/hooks/pre-commit', 'removed again: git runs it'),
+        line('.git/hooks/pre-push', 'restored: git runs it'),
+        line('.github/workflows/ci.yml', 'restored: a link, or too large to be looked at'),
+        line('.vscode', 'removed again: a link, or too large to be looked at'),
+        line('a/package.json', 'removed again: npm runs its scripts'),
+        line('deep/.ssh/authorized_keys', 'removed again: it decides who may log in, and what runs then'),
+      ].toSorted(),
+    );
+    expect(await readFile(at('.git/hooks/pre-push'), 'utf8')).toBe('mine');
+    expect((await stat(at('.git/hooks/pre-push'))).mode & 0o777).toBe(0o755);
+    expect(await readFile(at('.git/config'), 'utf8')).toBe('[core]\n\tbare = false\n');
+    expect(await readFile(at('.github/workflows/ci.yml'), 'utf8')).toBe('mine');
+    expect(await readFile(at('package.json'), 'utf8')).toContain('"version":"2"');
+    expect(await readFile(at('notes.txt'), 'utf8')).toBe('fine\n');
+    expect(await readdir(at('.git/hooks'))).toEqual(['pre-push', 'x.sample']);
+    // A person who approves a command approves all of it.
+    expect(await run('person')).toMatchObject({ ok: true });
+    expect(await readFile(at('.git/hooks/pre-commit'), 'utf8')).toBe('evil\n');
+  });
+
   it('runs without descriptors that the host inherited', async () => {
     const secret = join((await sandbox()).folder, 'secret');
     await writeFile(secret, 'what nobody may read');

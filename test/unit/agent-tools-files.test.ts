@@ -440,3 +440,45 @@ describe('fs_delete', () => {
     expect(await readdir(world.granted)).toEqual(['link']);
   });
 });
+
+describe('the risk of a change', () => {
+  it.each([
+    ['.git/hooks/pre-commit', '#!/bin/sh', 'git runs it'],
+    ['.bashrc', 'x', 'a shell runs it when it starts'],
+    ['.ssh/authorized_keys', 'ssh-ed25519 AAAA', 'it decides who may log in, and what runs then'],
+    ['.vscode/tasks.json', '{}', 'an editor runs what it names'],
+    ['.github/workflows/ci.yml', 'on: push', 'CI runs it'],
+    ['package.json', '{"scripts":{"postinstall":"x"}}', 'npm runs its scripts'],
+    ['.git/config', '[core]\nsshCommand = x', 'git runs programs that it names'],
+    ['sub/Makefile', 'all:', 'build and test tools run it'],
+  ])('of %s is high, with the reason', async (name, content, reason) => {
+    const world = await newWorld();
+    const proposal = await world.proposed('fs_write', { path: join(world.granted, name), content });
+    expect(proposal).toMatchObject({
+      risk: 'high',
+      summary: expect.stringMatching(new RegExp(`\\(\\d+ bytes\\)\\. High risk: ${reason}\\.$`)) as string,
+    });
+  });
+
+  it.each([
+    ['package.json', '{"version":"2"}'],
+    ['.git/hooks/pre-commit.sample', 'x'],
+    ['.git/config', '[core]\nbare = false'],
+    ['src/makefile.ts', 'x'],
+    ['notes.md', 'x'],
+  ])('of %s is not, where nothing in it runs', async (name, content) => {
+    const world = await newWorld();
+    const proposal = await world.proposed('fs_write', { path: join(world.granted, name), content });
+    expect(proposal.risk).toBe('low');
+  });
+
+  it('counts only what changes', async () => {
+    const world = await newWorld();
+    const path = join(world.granted, 'package.json');
+    await writeFile(path, '{"scripts":{"test":"vitest"},"version":"1"}');
+    const edit = (old_text: string, new_text: string) =>
+      world.proposed('fs_edit', { path, edits: [{ old_text, new_text }] });
+    expect((await edit('"1"', '"2"')).risk).toBe('medium');
+    expect((await edit('vitest', 'curl evil.test')).risk).toBe('high');
+  });
+});

@@ -1,7 +1,7 @@
 import { errorMessage } from '../../util/error-message.ts';
 import { AgentError } from '../errors.ts';
 import type { ChangeSet, ChangeTool, ToolOutput } from '../tool.ts';
-import type { StoredOutcome } from './pending-store.ts';
+import { isAutoApproved, type StoredOutcome } from './pending-store.ts';
 import { verifyOnDisk } from './verify-on-disk.ts';
 import { failedOutput, type PendingRow } from './rows.ts';
 
@@ -19,7 +19,7 @@ export async function applyChange(
   if (signal.aborted) return notApplied(errorText(signal.reason));
   let output: ToolOutput;
   try {
-    output = await tool.apply(JSON.parse(row.payload), signal);
+    output = await tool.apply(JSON.parse(row.payload), signal, isAutoApproved(row) ? 'grants' : 'person');
   } catch (error) {
     // A tool refuses before it changes anything. The signal's reason is not a refusal, but may look like one.
     if (error instanceof AgentError && error !== signal.reason && isRefusal(error))

@@ -6,7 +6,8 @@ import { isAllowed, resolveGrantRoots, type PathGrants } from '../paths/grant-ro
 import { withRefusalAsOutput, baseMovedError, escapeLine, Refusal } from '../refusal.ts';
 import { globMatches } from '../../agents/name-glob.ts';
 import type { Bubblewrap, SandboxLimits } from '../sandbox/bubblewrap.ts';
-import { runSandboxed } from '../sandbox/run-sandboxed.ts';
+import { GuardedFiles } from '../sandbox/guarded-files.ts';
+import { type CommandResult, runSandboxed } from '../sandbox/run-sandboxed.ts';
 import type { SavedOutputs } from '../sandbox/saved-outputs.ts';
 import { changeSchema, listSchema, integerSchema, pathSchema, textSchema } from './schema.ts';
 import { readIntent } from './staged-file.ts';
@@ -94,7 +95,7 @@ export const runCommand = ({ confinement, sandbox, limits, outputs }: CommandOpt
         payload,
       };
     }),
-  async apply(payload, signal): Promise<ToolOutput> {
+  async apply(payload, signal, approval): Promise<ToolOutput> {
     const { argv, cwd, grants, timeout_secs: timeout, reader } = payload as StagedCommand;
     if (typeof sandbox === 'string') return { ok: false, output: sandbox, truncated: false };
     if (await confinement.isHostDataMoved())
@@ -107,9 +108,21 @@ export const runCommand = ({ confinement, sandbox, limits, outputs }: CommandOpt
     const mounts = { roots, forbidden: confinement.forbidden };
     const save = () => outputs.create(reader);
     const command = { argv, mounts, cwd, timeoutMs: timeout * 1000, save };
-    const run = await runSandboxed(sandbox, command, limits, signal);
+    const writable = roots.filter(({ write }) => write).map(({ path }) => path);
+    const guarded = approval === 'grants' ? await GuardedFiles.save(writable) : undefined;
+    let takenBack: readonly string[] = [];
+    let run: CommandResult;
+    try {
+      run = await runSandboxed(sandbox, command, limits, signal);
+    } finally {
+      takenBack = (await guarded?.restore()) ?? [];
+    }
     const head = run.endReason === undefined ? `exit code ${run.code}` : `[ended, because ${run.endReason}]`;
-    return { ok: run.code === 0, output: `${head}\n${run.output}`.trimEnd(), truncated: run.truncated };
+    return {
+      ok: run.code === 0 && takenBack.length === 0,
+      output: [head, ...takenBack.map((line) => `[${line}]`), run.output].join('\n').trimEnd(),
+      truncated: run.truncated,
+    };
   },
 });
 

@@ -26,6 +26,7 @@ import {
   okOutput,
 } from '../refusal.ts';
 import { readStaged } from './staged-view.ts';
+import { riskOf } from '../risky-files.ts';
 import { invisibleCharactersWarning } from '../invisible-characters.ts';
 
 /** Maximum bytes of a text that is written or edited, before and after. */
@@ -87,6 +88,8 @@ export function proposeText(
     throw new Refusal('The text holds NUL characters or half surrogate pairs, which no text file may hold.');
   if (before?.text === after) throw new Refusal(`${allowed.shown} holds exactly this text already.`);
   const base = before?.base ?? absentHash;
+  const risk = riskOf(allowed.path, before?.text, after);
+  const warning = risk === undefined ? '' : ` High risk: ${risk}.`;
   const payload: StagedFile = {
     path: allowed.path,
     write: grants.write,
@@ -96,11 +99,11 @@ export function proposeText(
   return {
     kind: 'file_write',
     intent: readIntent(args),
-    summary: `${before ? 'Replace' : 'Create'} ${escapeLine(allowed.path)} (${bytes} bytes).${invisibleCharactersWarning(before?.text ?? '', after)}`,
+    summary: `${before ? 'Replace' : 'Create'} ${escapeLine(allowed.path)} (${bytes} bytes).${warning}${invisibleCharactersWarning(before?.text ?? '', after)}`,
     path: allowed.path,
     diff: unifiedDiff(allowed.path, before?.text, after),
     baseHash: base,
-    risk: before ? 'medium' : 'low',
+    risk: risk === undefined ? (before ? 'medium' : 'low') : 'high',
     payload,
   };
 }
