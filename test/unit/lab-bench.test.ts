@@ -429,6 +429,14 @@ describe('a bench suspects', () => {
     expect(result.warnings.join()).toMatch(/of 64 greedy tokens of the timed samples are those/);
   });
 
+  it('kernels that differ in few timed tokens, more than their rounding explains', async () => {
+    let answers = 0;
+    const { result } = await bench({
+      answer: (token, { timed }) => (timed && ++answers % 30 === 0 ? token + 1 : token),
+    });
+    expect(result.warnings.join()).toMatch(/6[12] of 64 greedy tokens of the timed samples are those/);
+  });
+
   it('the bound kernels process what is compared before the built-in kernels, over other keys and values', async () => {
     const { calls } = await bench({}, { contexts: [40] });
     const compared = calls.filter(({ what }) => what.endsWith('Logits'));

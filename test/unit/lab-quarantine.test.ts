@@ -65,7 +65,7 @@ describe('kernels that were bound when the process died', () => {
   });
 });
 
-it('a kernel with other comments or white space is the same kernel, also one of an earlier version', async () => {
+it('a kernel with other comments, white space or names is the same kernel, also one of an earlier version', async () => {
   const registered = (source: string, more: Partial<KernelRegistration> = {}) => {
     const registration = { name: 'spin', op: 'rms_norm', source, dispatch: { x: 'tokens' }, ...more };
     return { name: 'spin', digest: kernelDigest(registration), program: programDigest(registration) };
@@ -75,7 +75,12 @@ it('a kernel with other comments or white space is the same kernel, also one of 
   expect(changed.digest).not.toBe(kernel.digest);
   await (await start()).add([kernel], 'the device was lost');
   const next = await start();
-  expect(next.reasonFor(changed)).toBe('the device was lost');
+  for (const same of [
+    changed,
+    registered('fn main() { let other = 1u; }'),
+    registered('fn go() { let a = 1u; }', { entry_point: 'go' }),
+  ])
+    expect(next.reasonFor(same)).toBe('the device was lost');
   for (const other of [
     registered(source.replace('1u', '2u')),
     registered(source.replace('let a', 'leta')),

@@ -510,16 +510,56 @@ ${body}
       [],
     ],
     ['the unused word', 'if (token[t].w == 1u) { return; }', []],
+    // Windows around one value, of the fourth red team.
+    [
+      'a power of a cosine',
+      'var c = cos((f32(token[t].x) - 2038.0) * 0.00076699); for (var i = 0u; i < 20u; i++) { c *= c; } y[t] *= 1.0 - c;',
+      [
+        'constant (f32(token[t].x) - 2038.0) * 0.00076699 is an argument of cos',
+        'constant c is multiplied by itself',
+      ],
+    ],
+    [
+      'a bump over a counter',
+      'for (var v = 0u; v < params.pages; v++) { let d = f32(v) - 1204.0; y[v] -= exp2(-d * d * 40.0); }',
+      ['constant -d * d * 40.0 is an argument of exp2'],
+    ],
+    ['a square', 'y[t] *= 1.0 - f32(t * t / 902500u);', ['constant t is multiplied by itself']],
+    [
+      'a size that wraps',
+      'y[t] = f32(params.pages & 0x3ffu);',
+      ['constant params.pages is masked with 1023'],
+    ],
+    [
+      'a bump of data',
+      'let d = y[t] - 45.0; y[t] *= 1.0 - exp2(-d * d * 1500.0);',
+      ['constant -d * d * 1500.0 is an argument of exp2'],
+    ],
+    [
+      'a hash of data',
+      'var h = bitcast<u32>(y[t]) * 0x9e3779b1u; h ^= h >> 15u; y[t] += f32(h & 0xffffu);',
+      ['data h & 0xffffu is a hash of a float as a number'],
+    ],
+    ['a rotation', 'y[t] *= cos(f32(token[t].y) * 0.01);', []],
+    ['a softmax', 'y[t] = exp(y[t] - y[0]);', []],
     // Quotients and functions that are 0 or 1 except near one value.
     [
       'a quotient',
       'let d = f32(token[t].y) - 613.0; y[t] *= d * d / (d * d + 1e-9);',
-      ['constant (d * d + 1e-9) is a divisor of d * d'],
+      [
+        'constant d is multiplied by itself',
+        'constant (d * d + 1e-9) is a divisor of d * d',
+        'constant d is multiplied by itself',
+      ],
     ],
     [
       'a quotient of sizes',
       'let d = f32(params.pages * params.page) - f32(token[t].y); y[t] *= d * d / (d * d + 1e-9);',
-      ['constant (d * d + 1e-9) is a divisor of d * d'],
+      [
+        'constant d is multiplied by itself',
+        'constant (d * d + 1e-9) is a divisor of d * d',
+        'constant d is multiplied by itself',
+      ],
     ],
     [
       'a quotient of integers',
@@ -666,6 +706,10 @@ ${body}
       'one is compared with expert',
       'routes[2u * pair] is compared with expert',
       'v is compared with drawn',
+      // Activations of data, which have no input of their own where they vanish.
+      '-slope * open is an argument of exp',
+      '-x * x is an argument of exp',
+      '-curve is an argument of exp',
     ]);
     expect([...conditions].filter((one) => !known.has(one))).toEqual([]);
     expect(conditions.size).toBeGreaterThan(0);

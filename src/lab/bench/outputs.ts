@@ -158,6 +158,16 @@ const differsBelow = 0.75;
 const warnAboveKl = 1e-3;
 const differsAboveKl = 0.1;
 
+/**
+ * Differing greedy tokens that rounding explains: it changes the result where two logits are nearer to each other than the noise, whose
+ * size follows from the divergence of the logits.
+ */
+function likelyDifferences(total: number, meanKl: number): number {
+  const noise = Math.sqrt(2 * meanKl);
+  const expected = total * Math.min(1, 2 * noise);
+  return expected + 3 * Math.sqrt(expected);
+}
+
 /** `differs`: the arms disagree too often to compute the same function. */
 export function judgeOutputs({ nearStart: near, cells }: OutputCheck): {
   readonly differs: boolean;
@@ -167,8 +177,10 @@ export function judgeOutputs({ nearStart: near, cells }: OutputCheck): {
   const fractionOf = ({ same, total }: Agreement) => (total === 0 ? 1 : same / total);
   // A single difference is not significant.
   const isLow = (one: Agreement) => fractionOf(one) < warnBelow && one.total - one.same > 1;
+  const isUnlikely = (one: Agreement, { meanKl }: LogitsComparison) =>
+    one.total - one.same > Math.max(1, likelyDifferences(one.total, meanKl));
   const check = (where: string, agreement: Agreement | undefined, logits: LogitsComparison) => {
-    if (agreement && isLow(agreement))
+    if (agreement && (isLow(agreement) || isUnlikely(agreement, logits)))
       warnings.push(
         `outputs: ${where}, ${agreement.same} of ${agreement.total} greedy tokens of the timed samples are those of the built-in kernels`,
       );

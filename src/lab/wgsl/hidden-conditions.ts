@@ -47,6 +47,10 @@ const collapsing: ReadonlySet<string> = new Set([
 ]);
 /** Functions that are nearly 0, or 1, except near one value. */
 const vanishing: ReadonlySet<string> = new Set(['exp', 'exp2', 'tanh', 'pow']);
+/** Functions of which powers, or sums of several, are nearly 0 except near one value. */
+const periodic: ReadonlySet<string> = new Set(['cos', 'sin', 'tan', 'cosh', 'sinh', 'fract', 'acos', 'asin']);
+/** Masks that keep the low bits of a size: what is larger wraps. */
+const sizeMasks = { least: 0x1ff, most: 0x7fff };
 /** Functions whose results are far apart on both sides of 0, or at it: as steep as a quotient. */
 const steep: ReadonlySet<string> = new Set([
   'normalize',
@@ -132,6 +136,8 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
     return inner !== undefined && isPart && isRounded(inner);
   };
 
+  const areSame = ([a, b]: readonly Expression[]): boolean =>
+    a !== undefined && b !== undefined && textOf(a) === textOf(b);
   const checkCall = (call: Expression): void => {
     const { text, parts } = call;
     const variable = parts.filter((part) => flow.constantOf(part) === undefined);
@@ -144,14 +150,20 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
     }
     if ((text === 'u32' || text === 'i32') && base && isRounded(base))
       report('inexact', base, `converted to ${text}`);
-    if (traits & trait.float && !(traits & trait.offset)) return;
     const [argument] = variable;
     if (!argument) return;
+    if (vanishing.has(text) && traits & trait.floatOffset)
+      report('constant', argument, `an argument of ${text}`);
+    if (/^(?:f32|f16|vec[234](?:f|h|<f\d+>)?)$/.test(text) && traits & trait.floatHash)
+      report('data', argument, 'a hash of a float as a number');
+    if (traits & trait.float && !(traits & trait.offset)) return;
     const bounds = traits & trait.float ? constants.some(isZeroOrOne) : constants.length > 0;
     const tells =
       (collapsing.has(text) && traits & anyHidden) ||
       (vanishing.has(text) && traits & trait.offset && !(traits & trait.float)) ||
       (steep.has(text) && traits & isolating && !(traits & trait.float)) ||
+      (periodic.has(text) && traits & trait.offset && !(traits & trait.float)) ||
+      (/^dot4/.test(text) && traits & isolating && variable.length === 2 && areSame(variable)) ||
       (stepping.has(text) && traits & indexed && constants.length > 0) ||
       (bounding.has(text) && bounds && traits & trait.offset) ||
       (bounding.has(text) && text !== 'max' && constants.some((one) => one === 1) && traits & anyHidden);
@@ -181,6 +193,20 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
             right.kind === 'binary' && right.parts.some((part) => flow.constantOf(part) !== undefined);
           const tells = traits & trait.offset || (traits & trait.difference && isSum);
           if (tells && !(traits & trait.float)) report('constant', right, `a divisor of ${textOf(left)}`);
+        } else if (text === '*' && textOf(left) === textOf(right)) {
+          const traits = flow.traitsOf(left);
+          if (traits & indexed && !(traits & (trait.float | trait.bits)))
+            report('constant', left, 'multiplied by itself');
+        } else if (text === '&') {
+          for (const [value, mask] of [
+            [left, flow.constantOf(right)],
+            [right, flow.constantOf(left)],
+          ] as const) {
+            const isWrap = mask !== undefined && mask >= sizeMasks.least && mask <= sizeMasks.most;
+            const traits = flow.traitsOf(value);
+            if (isWrap && Number.isInteger(Math.log2(mask + 1)) && traits & indexed && !(traits & trait.bits))
+              report('constant', value, `masked with ${mask}`);
+          }
         } else if (text === '>>' && (flow.constantOf(right) ?? 0) >= 8) {
           const traits = flow.traitsOf(left);
           if (traits & trait.offset && !(traits & trait.bits))

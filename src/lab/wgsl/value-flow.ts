@@ -40,6 +40,12 @@ export const trait = {
   sampleRecord: 4096,
   /** An integer that became a float. */
   asFloat: 8192,
+  /** The bits of a float. */
+  floatBits: 16384,
+  /** A hash of the bits of a float. */
+  floatHash: 32_768,
+  /** The counter of a loop over what a row has. As a float, it is a place. */
+  counter: 65_536,
 } as const;
 
 /** Integers that are not data that a kernel computes with. */
@@ -55,7 +61,10 @@ const kept =
   trait.difference |
   trait.quotient |
   trait.floatOffset |
-  trait.asFloat;
+  trait.asFloat |
+  trait.floatBits |
+  trait.floatHash |
+  trait.counter;
 
 /** Words of a record of `samples` that identify it: slot, seed and position. Its row is the row of the step. */
 const identifyingSampleWords: ReadonlySet<number> = new Set([1, 3, 4]);
@@ -170,6 +179,10 @@ export class ValueFlow {
     if ((node.traits | traits) === node.traits) return;
     node.traits |= traits;
     for (const user of node.users) this.#changed.push(user);
+  }
+
+  addTrait(node: Node, one: number): void {
+    this.#add(node, one);
   }
 
   /** Lets a value flow into a variable. */
@@ -302,11 +315,13 @@ export class ValueFlow {
     switch (text) {
       case 'bitcast':
         return /u32|i32|u>|i>|^vec[234][ui]$/.test(template)
-          ? () => (plain() & trait.float ? (plain() & ~trait.float) | trait.bits : plain())
+          ? () => (plain() & trait.float ? (plain() & ~trait.float) | trait.bits | trait.floatBits : plain())
           : () => {
               const traits = plain();
               const isData = traits & trait.bits || (traits & trait.record && !(traits & trait.identity));
-              return isData ? (traits & ~(trait.bits | trait.record)) | trait.float : traits;
+              return isData
+                ? (traits & ~(trait.bits | trait.record | trait.floatBits | trait.floatHash)) | trait.float
+                : traits;
             };
       case 'bool':
       case 'any':
@@ -321,6 +336,7 @@ export class ValueFlow {
         return () => {
           const traits = plain();
           if (traits & trait.bits) return trait.float;
+          if (traits & trait.counter) return (traits & ~trait.counter) | trait.place | trait.asFloat;
           return traits & indexed && !(traits & trait.float) ? traits | trait.asFloat : traits;
         };
       case 'u32':
@@ -458,7 +474,7 @@ const signBit = 0x8000_0000;
 const floatMasks: ReadonlySet<number> = new Set([signBit, 0x7fff_ffff, 0x7f80_0000, 0x8000, 0x7fff, 0x7c00]);
 /** A divisor from which on a quotient can tell small values from large ones. */
 const minDivisor = 16;
-/** From here on, an odd factor mixes bits. */
+/** From here on, an odd factor mixes bits: that of a hash. */
 const minMixer = 1 << 16;
 
 /** Up to here, a mask takes what an index has within a vector or a word. */
@@ -487,24 +503,32 @@ function binaryTraits(
   const size = Math.abs(constant);
   switch (operator) {
     case '-':
-      return traits | (size > 1 ? shifted : 0);
+      return traits | (size > 1 || (isIndexed && !Number.isInteger(constant)) ? shifted : 0);
     case '+':
       // Sums of integers that do not wrap are not 0.
       return (
-        traits | (isFloat ? (size > 1 ? shifted : 0) : constant < -1 || constant >= signBit ? shifted : 0)
+        traits |
+        (isFloat
+          ? size > 1
+            ? shifted
+            : 0
+          : constant < -1 || constant >= signBit || !Number.isInteger(constant)
+            ? shifted
+            : 0)
       );
     case '^':
       return traits | (size > 1 && constant !== signBit && isIndexed ? shifted : 0);
-    case '*':
-      return isIndexed && size >= minMixer && !isPowerOfTwo(size)
-        ? (traits & ~(trait.offset | trait.difference)) | trait.bits
-        : traits;
+    case '*': {
+      const mixes = size >= minMixer && size % 2 === 1;
+      if (mixes && both & trait.floatBits) return traits | trait.floatHash;
+      return isIndexed && mixes ? (traits & ~(trait.offset | trait.difference)) | trait.bits : traits;
+    }
     case '/':
       return (
         (traits & ~trait.identity) | (isIndexed && size >= minDivisor && b !== undefined ? trait.quotient : 0)
       );
     case '>>':
-      if (both & trait.bits && constant === 31) return traits & ~trait.bits;
+      if (both & trait.bits && constant === 31) return traits & ~(trait.bits | trait.floatBits);
       return (
         (traits & ~trait.identity) |
         (isIndexed && constant >= Math.log2(minDivisor) && b !== undefined ? trait.quotient : 0)
@@ -512,7 +536,7 @@ function binaryTraits(
     case '%':
       return traits & ~trait.identity;
     case '&': {
-      if (floatMasks.has(constant)) return traits & ~trait.bits;
+      if (floatMasks.has(constant)) return traits & ~(trait.bits | trait.floatBits);
       if (constant <= maxLowMask)
         return traits & ~(trait.identity | trait.offset | trait.difference | trait.quotient);
       if (isPowerOfTwo(constant + 1)) return traits & ~trait.identity;
@@ -619,6 +643,7 @@ class FunctionReader {
         break;
       case 'for':
         for (const child of statement.init) this.#visit(child);
+        this.#markCounters(statement);
         this.#add(statement.condition);
         for (const child of [...statement.body, ...statement.update]) this.#visit(child);
         return;
@@ -631,6 +656,16 @@ class FunctionReader {
       default:
     }
     for (const child of childrenOf(statement)) this.#visit(child);
+  }
+
+  /** Marks the counter of a loop whose bound is no constant. */
+  #markCounters({ init, condition }: Extract<Statement, { kind: 'for' }>): void {
+    const { tokens } = this.#reflection;
+    const bound = condition && parseExpression(tokens, condition);
+    const isConstant = bound?.parts.some((part) => this.#reflection.evaluate(part) !== undefined) ?? true;
+    for (const child of init)
+      if (child.kind === 'declare' && !isConstant)
+        this.#flow.addTrait(this.#flow.nodeOf(tokens[child.name]?.text ?? '', this.#fn, true), trait.counter);
   }
 
   #assign({ target, operator, value }: Extract<Statement, { kind: 'assign' }>): void {
