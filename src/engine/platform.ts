@@ -75,4 +75,6 @@ export interface Platform {
   readonly store?: Store;
   /** Main memory available to this process; undefined when unknown. */
   memoryBytes(): number | undefined;
+  /** Processor time that this process has used, in ms. */
+  readonly processorMs?: () => number;
 }

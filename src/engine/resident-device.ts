@@ -28,7 +28,7 @@ export class ResidentDevice {
   readonly #source: EngineSource;
   /** Tokens of context that were announced. */
   readonly #contextLength: number;
-  readonly #watchdog = new HangWatchdog((reason) => void this.#replaceDevice(this.#runner, reason, 'hangs'));
+  readonly #watchdog: HangWatchdog;
   #state: 'ready' | 'rebuilding' | 'lost' | 'closed' = 'ready';
   /** A request was answered since the device was opened, so opening another device after a loss is worthwhile. */
   #hasAnswered = true;
@@ -45,6 +45,10 @@ export class ResidentDevice {
 
   constructor(source: EngineSource, runner: Runner) {
     this.#source = source;
+    this.#watchdog = new HangWatchdog(
+      (reason) => void this.#replaceDevice(this.#runner, reason, 'hangs'),
+      source.platform.processorMs,
+    );
     this.#contextLength = runner.memory.capacity.context;
     this.#runner = runner;
     this.#scheduler = this.#createScheduler(runner);

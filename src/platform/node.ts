@@ -32,6 +32,10 @@ export const nodePlatform = (
   backend: backends[process.platform] ?? 'webgpu',
   requestAdapter,
   wgsl: readWgsl,
+  processorMs() {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1000;
+  },
   modelFiles(location) {
     if (location.startsWith(hubPrefix)) return hubFiles(location, hub, http);
     if (/^https?:\/\//i.test(location)) return webFiles(location, http);

@@ -9,6 +9,11 @@ const hangTimeoutMs = 20_000;
 const hangTimeoutMsPerByte = 20 / 1e6;
 /** Longest time that compiling the kernels of a binding may block the queue. */
 const compileTimeoutMs = 120_000;
+/**
+ * A software adapter computes in this process: on a busy machine, a step counts as hung only when it had that much processor time, or after
+ * so many times the limit.
+ */
+const maxStarvation = 4;
 const intervalMs = 500;
 
 /** Detects a kernel that does not end. WebGPU does not report one, and its device cannot be destroyed. */
@@ -16,11 +21,18 @@ export class HangWatchdog {
   readonly #onHang: (reason: string) => void;
   /** Rejects the promises that wait for a device that hangs. */
   readonly #rejecters = new Set<(reason: unknown) => void>();
+  readonly #processorMs: (() => number) | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
+  /** What is watched, by the time when it began, and the processor time when that was noticed. */
+  #watched: { readonly since: number; readonly processorMs: number } | undefined;
 
-  /** @param onHang called once for each check that finds the device hung, after waiting work was rejected */
-  constructor(onHang: (reason: string) => void) {
+  /**
+   * @param onHang called once for each check that finds the device hung, after waiting work was rejected
+   * @param processorMs processor time of this process
+   */
+  constructor(onHang: (reason: string) => void, processorMs?: () => number) {
     this.#onHang = onHang;
+    this.#processorMs = processorMs;
   }
 
   /** Watches a runner for as long as `isNeeded` is true. */
@@ -61,7 +73,12 @@ export class HangWatchdog {
       hangTimeoutMs +
       (gpu.caps.software ? bytes * hangTimeoutMsPerByte : 0) +
       (isStep ? 0 : compileTimeoutMs);
+    if (since !== this.#watched?.since)
+      this.#watched = since === undefined ? undefined : { since, processorMs: this.#processorMs?.() ?? 0 };
     if (since === undefined || performance.now() - since < allowed) return;
+    const used = (this.#processorMs?.() ?? Number.POSITIVE_INFINITY) - (this.#watched?.processorMs ?? 0);
+    const isStarved = gpu.caps.software && used < allowed - 2 * intervalMs;
+    if (isStarved && performance.now() - since < maxStarvation * allowed) return;
     const what = isStep ? 'a step' : 'compiling the kernels of a binding';
     const reason = `${what} did not end within ${Math.round(allowed / 1000)} s`;
     for (const reject of this.#rejecters) reject(new EngineError('device_lost', `the GPU hangs: ${reason}`));
