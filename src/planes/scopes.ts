@@ -46,6 +46,7 @@ const scopesByPlane: Readonly<Record<string, PlaneScopes>> = {
     writes: ['agent'],
     routes: {
       approvePendingChange: ['approve'],
+      approvePendingChanges: ['approve'],
       discardPendingChange: ['approve'],
       lintWorkflow: agentReadScopes,
       // Definitions determine what agents may do without approval, so writing them requires the approve scope.

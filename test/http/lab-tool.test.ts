@@ -280,6 +280,14 @@ describe('from stub to saved config', () => {
     expect(lab.requests.at(-1)?.body).toEqual({ kernel: 'k.v2', lanes: 16, phase: 'prefill' });
   });
 
+  test('a profile with flags says that it replaced a registration', async () => {
+    write('k.wgsl', good);
+    const note = /k is registered with these flags now/;
+    expect((await run(['profile', 'k.wgsl', '--dispatch-x', 'tokens'])).stdout).not.toMatch(note);
+    expect((await run(['profile', 'k.wgsl', '--dispatch-x', 'tokens'])).stdout).not.toMatch(note);
+    expect((await run(['profile', 'k.wgsl', '--dispatch-x', '2 * tokens'])).stdout).toMatch(note);
+  });
+
   test('a span is bound by its id', async () => {
     await run(['bind', 'k', '--span', 'output.norm']);
     expect(lab.requests.at(-1)?.body).toEqual({ kernel: 'k', span: 'output.norm' });

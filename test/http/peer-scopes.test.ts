@@ -29,9 +29,9 @@ const expected: Readonly<Record<string, string>> = {
     ollamaChat ollamaGenerate ollamaEmbed ollamaEmbeddings`,
   'read agent approve': `listAgents getAgent getTask readTaskEvents listTools listRuns getRun readRunEvents listSessions
     getReceipt listWorkflows getWorkflow listBuiltinWorkflows lintWorkflow listPendingChanges getPendingChange listActs`,
-  agent: `createTask runWorkflow emitEvent pauseRun resumeRun runNow cancelSession revokeSession
+  agent: `createTask stopTask runWorkflow emitEvent pauseRun resumeRun runNow cancelSession revokeSession
     registerSession beatSession endSession`,
-  approve: `approvePendingChange discardPendingChange createAgent putAgent deleteAgent
+  approve: `approvePendingChange approvePendingChanges discardPendingChange createAgent putAgent deleteAgent
     createWorkflow putWorkflow deleteWorkflow forkWorkflow`,
   all: `llamaCppSetProps ollamaPull ollamaCreate ollamaDelete ollamaCopy ollamaPutBlob ollamaPush ollamaMe ollamaSignout
     registerLabKernel deleteLabKernel profileLabKernel bindLabKernel unbindLabKernels unbindLabComponents setLabParityMode postLabParityMode runLabParity validateLabConfig

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { builtinTools } from '../../src/agent/tools/builtin/builtin-tools.ts';
 import { FileChanges } from '../../src/agent/tools/builtin/staged-file.ts';
 import type { ChangeTool, ToolContext } from '../../src/agent/tool.ts';
@@ -181,25 +181,34 @@ describeDatabases('changes of one task', (url) => {
     await stage('fs_write', { path: 'new/deep/c.txt', content: 'c' });
     await stage('fs_delete', { path: 'a.txt' });
     await stage('fs_write', { path: 'other/deep/last.txt', content: 'last' });
-    const { applyNow } = FileChanges.prototype;
-    FileChanges.prototype.applyNow = async function (staged, signal) {
+    const original = Object.getOwnPropertyDescriptor(FileChanges.prototype, 'applyNow')
+      ?.value as FileChanges['applyNow'];
+    const failing = vi.spyOn(FileChanges.prototype, 'applyNow').mockImplementation(function (
+      this: FileChanges,
+      staged,
+      signal,
+    ) {
       if (staged.path.endsWith('last.txt')) throw new Error('the disk is full');
-      return await applyNow.call(this, staged, signal);
-    };
+      return Reflect.apply(original, this, [staged, signal]);
+    });
     try {
       expect(await approve(['p1', 'p2', 'p3', 'p4', 'p5', 'p6'])).toMatchObject({
         status: 409,
         error: { code: 'apply_failed', message: expect.stringContaining('the disk is full') },
       });
     } finally {
-      FileChanges.prototype.applyNow = applyNow;
+      failing.mockRestore();
     }
-    expect(readdirSync(folder, { recursive: true }).toSorted()).toEqual(['a.txt', 'b.txt', 'empty']);
+    expect(readdirSync(folder, { recursive: true }).map(String).toSorted()).toEqual([
+      'a.txt',
+      'b.txt',
+      'empty',
+    ]);
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one');
     expect(statSync(join(folder, 'a.txt')).mode & 0o777).toBe(0o640);
     expect(await states()).toBe('staged staged staged staged staged staged');
     expect(await approve(['p1', 'p2', 'p3', 'p4', 'p5', 'p6'])).toMatchObject({ status: 200 });
-    expect(readdirSync(folder, { recursive: true }).toSorted()).toEqual([
+    expect(readdirSync(folder, { recursive: true }).map(String).toSorted()).toEqual([
       'new',
       'new/deep',
       'new/deep/c.txt',

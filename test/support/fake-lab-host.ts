@@ -1,3 +1,4 @@
+import { kernelDigest } from '../../src/lab/digest.ts';
 import { benchPlan, scriptedProfile } from './scripted-lab.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {
@@ -68,7 +69,7 @@ const builtin = (op: string) => `builtin:${op}?WG=64`;
 export function gate(registration: KernelRegistration): KernelRegistrationReport {
   const lines = registration.source.split('\n');
   const line = lines.findIndex((text) => text.includes('bad'));
-  const base = { kernel: registration.name, digest: `sha256:${'ab'.repeat(32)}`, elapsed_ms: 212 };
+  const base = { kernel: registration.name, digest: kernelDigest(registration), elapsed_ms: 212 };
   if (line !== -1)
     return {
       ...base,

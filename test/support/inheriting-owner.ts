@@ -30,19 +30,20 @@ const proposal = await command.propose(
 if ('ok' in proposal) throw new Error(proposal.output);
 process.stdout.write((await command.apply(proposal.payload, signal)).output);
 
-const [program = '', ...args] = ['bash', '-c', `{ ${script} } >&2; cat >&2; sleep 0.2`];
+const args = ['-c', `{ ${script} } >&2; cat >&2; sleep 0.2`];
 const server = new ChildTransport({
   kind: 'stdio',
-  program,
+  program: 'bash',
   args,
   inherited: process.env,
   env: {},
   cwd: undefined,
 } as never);
-const ended = new Promise<void>((resolve) => {
-  server.onclose = resolve;
+const ended = Promise.withResolvers<void>();
+Object.assign(server, {
+  onclose: ended.resolve,
+  onerror: (error: Error) => process.stdout.write(`\n${error.message}\n`),
 });
-server.onerror = (error) => process.stdout.write(`\n${error.message}\n`);
 await server.start();
 await server.close();
-await ended;
+await ended.promise;

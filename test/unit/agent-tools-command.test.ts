@@ -4,7 +4,7 @@ import { mkdir, readFile, readdir, stat, symlink, writeFile } from 'node:fs/prom
 import net, { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
+import { text as readText } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
 import type { ToolContext } from '../../src/agent/tool.ts';
 import type { BuiltinOptions } from '../../src/agent/tools/builtin/builtin-tools.ts';
@@ -333,7 +333,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
       },
     );
     closeSync(file);
-    const output = await text(host.stdio[1] as Readable);
+    const output = await readText(host.stdio[1] as Readable);
     expect(output).toMatch(/^exit code 0\n/);
     expect(output).toContain('it ended');
     expect(output).not.toContain('what nobody may read');

@@ -2,7 +2,9 @@ import { UsageError } from '../../config/options.ts';
 import { exitCodes, type CommandHandler } from '../context.ts';
 import { isFileWord } from '../file-word.ts';
 import { outcomeLines } from '../gate-text.ts';
-import { readKernelFlags } from '../kernel-flags.ts';
+import { HostError } from '../../host-client/errors.ts';
+import type { LabClient } from '../client.ts';
+import { describesKernel, readKernelFlags } from '../kernel-flags.ts';
 import type { LoadedFile } from '../local-kernels.ts';
 import { profileLines } from '../profile-text.ts';
 import { loadKernels, registerLocalKernel } from '../register-kernel.ts';
@@ -25,6 +27,7 @@ export const profile: CommandHandler = async ({
     ...(prefill === true ? { phase: 'prefill' as const } : {}),
   };
   let local: LocalKernel | undefined;
+  let isReplaced = false;
   if (await isFileWord(word, /\.(?:wgsl|[cm]?[jt]s)$/)) {
     const { kernels } = await loadKernels(word, readKernelFlags(flags));
     [local] = kernels;
@@ -32,6 +35,9 @@ export const profile: CommandHandler = async ({
       throw new UsageError([
         `${word}: expected one kernel, got ${kernels.length}; profile the others by name after check`,
       ]);
+    const before = describesKernel(readKernelFlags(flags))
+      ? await registeredDigest(client, local)
+      : undefined;
     const outcome = await whileWaiting(
       environment,
       `checking ${local.label}`,
@@ -41,6 +47,7 @@ export const profile: CommandHandler = async ({
       print({ ok: false, findings: outcome.findings }, () => outcomeLines(outcome, look));
       return exitCodes.failed;
     }
+    isReplaced = before !== undefined && before !== outcome.report.digest;
   }
   const kernel = local?.label ?? word;
   const result = await whileWaiting(
@@ -48,6 +55,28 @@ export const profile: CommandHandler = async ({
     `profiling ${kernel}`,
     client.profile({ kernel, ...options }),
   );
-  print(result, () => profileLines(result, look, local?.origin));
+  print(result, () => [
+    ...profileLines(result, look, local?.origin),
+    ...(isReplaced
+      ? [
+          '',
+          `${kernel} is registered with these flags now, and a later bind uses them: check the file again to undo it.`,
+        ]
+      : []),
+  ]);
   return exitCodes.fine;
 };
+
+/** Digest of what is registered under the name of a kernel; undefined when nothing is. */
+async function registeredDigest(
+  client: LabClient,
+  { registration }: LocalKernel,
+): Promise<string | undefined> {
+  if (registration === undefined) return undefined;
+  try {
+    return (await client.kernel(registration.name)).report.digest;
+  } catch (error) {
+    if (error instanceof HostError && error.status === 404) return undefined;
+    throw error;
+  }
+}

@@ -152,7 +152,7 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
       report('inexact', base, `converted to ${text}`);
     const [argument] = variable;
     if (!argument) return;
-    if (vanishing.has(text) && traits & trait.floatOffset)
+    if (vanishing.has(text) && traits & trait.nearOffset)
       report('constant', argument, `an argument of ${text}`);
     if (/^(?:f32|f16|vec[234](?:f|h|<f\d+>)?)$/.test(text) && traits & trait.floatHash)
       report('data', argument, 'a hash of a float as a number');
@@ -163,7 +163,7 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
       (vanishing.has(text) && traits & trait.offset && !(traits & trait.float)) ||
       (steep.has(text) && traits & isolating && !(traits & trait.float)) ||
       (periodic.has(text) && traits & trait.offset && !(traits & trait.float)) ||
-      (/^dot4/.test(text) && traits & isolating && variable.length === 2 && areSame(variable)) ||
+      (text.startsWith('dot4') && traits & isolating && variable.length === 2 && areSame(variable)) ||
       (stepping.has(text) && traits & indexed && constants.length > 0) ||
       (bounding.has(text) && bounds && traits & trait.offset) ||
       (bounding.has(text) && text !== 'max' && constants.some((one) => one === 1) && traits & anyHidden);

@@ -44,6 +44,8 @@ export const trait = {
   floatBits: 16384,
   /** A hash of the bits of a float. */
   floatHash: 32_768,
+  /** `floatOffset`, and since then multiplied only by constants and by itself. */
+  nearOffset: 131_072,
   /** The counter of a loop over what a row has. As a float, it is a place. */
   counter: 65_536,
 } as const;
@@ -64,6 +66,7 @@ const kept =
   trait.asFloat |
   trait.floatBits |
   trait.floatHash |
+  trait.nearOffset |
   trait.counter;
 
 /** Words of a record of `samples` that identify it: slot, seed and position. Its row is the row of the step. */
@@ -262,15 +265,26 @@ export class ValueFlow {
         return () => (text === '!' ? 0 : of(first));
       case 'binary':
         if (comparisons.has(text) || text === '&&' || text === '||') return () => 0;
-        return () =>
-          binaryTraits(
-            text,
-            [of(first), of(second)],
-            [first && this.constantOf(first), second && this.constantOf(second)],
-          );
+        return () => {
+          const constants = [first && this.constantOf(first), second && this.constantOf(second)] as const;
+          const areVariables = constants[0] === undefined && constants[1] === undefined;
+          const isProduct = areVariables && (text === '*' || text === '/') && !this.#areSame(first, second);
+          const traits = binaryTraits(text, [of(first), of(second)], constants);
+          return isProduct ? traits & ~trait.nearOffset : traits;
+        };
       case 'call':
         return this.#callTransfer(expression, node);
     }
+  }
+
+  /** Whether two expressions are written alike, but for a sign: `-d * d`. */
+  #areSame(first: Expression | undefined, second: Expression | undefined): boolean {
+    const { tokens } = this.#reflection;
+    const [one, other] = [withoutSign(first), withoutSign(second)];
+    if (!one || !other || one.to - one.from !== other.to - other.from) return false;
+    for (let at = 0; at < one.to - one.from; at++)
+      if (tokens[one.from + at]?.text !== tokens[other.from + at]?.text) return false;
+    return true;
   }
 
   /** Whether an index of a word of `samples` may be that of an identifying word: `12u * t + 3u`. */
@@ -344,6 +358,10 @@ export class ValueFlow {
         return () => plain() & ~trait.asFloat;
       case 'select':
         return () => parts.slice(0, 2).reduce((all, part) => all | this.traitsOf(part), 0);
+      case 'dot': {
+        const isSquare = this.#areSame(parts[0], parts[1]);
+        return () => plain() & ~(isSquare ? 0 : trait.nearOffset);
+      }
       case 'min':
       case 'max':
       case 'clamp':
@@ -351,16 +369,18 @@ export class ValueFlow {
       case 'fma': {
         const [a, b, c] = parts;
         if (!a || !b || !c) return plain;
+        const dropped = this.#areSame(a, b) ? 0 : trait.nearOffset;
         return () =>
           binaryTraits(
             '+',
-            [this.traitsOf(a) | this.traitsOf(b), this.traitsOf(c)],
+            [(this.traitsOf(a) | this.traitsOf(b)) & ~dropped, this.traitsOf(c)],
             [undefined, this.constantOf(c)],
           );
       }
       default:
         if (text.startsWith('unpack')) return () => plain() | trait.float;
-        if (text.startsWith('pack')) return () => plain() & ~(trait.float | trait.logit | trait.floatOffset);
+        if (text.startsWith('pack'))
+          return () => plain() & ~(trait.float | trait.logit | trait.floatOffset | trait.nearOffset);
         return plain;
     }
   }
@@ -433,6 +453,9 @@ function foldCall(kind: Expression['kind'], text: string, values: readonly numbe
   }
 }
 
+const withoutSign = (expression: Expression | undefined): Expression | undefined =>
+  expression?.kind === 'unary' && expression.text === '-' ? expression.parts[0] : expression;
+
 /** Name at the root of `&a[i].b`. */
 function rootOf(expression: Expression): Expression | undefined {
   let root: Expression | undefined = expression;
@@ -499,7 +522,7 @@ function binaryTraits(
   const traits = base | (both & trait.identity);
   const isFloat = (both & trait.float) !== 0;
   const isIndexed = !isFloat && (both & indexed) !== 0;
-  const shifted = isIndexed ? trait.offset : isFloat ? trait.floatOffset : 0;
+  const shifted = isIndexed ? trait.offset : isFloat ? trait.floatOffset | trait.nearOffset : 0;
   const size = Math.abs(constant);
   switch (operator) {
     case '-':
