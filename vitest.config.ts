@@ -1,6 +1,5 @@
 import { globSync, readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
-import { onlyRest } from './test/support/only-rest.ts';
 import { tier } from './test/support/tier.ts';
 
 const named = (folder: string, names: string) =>
@@ -65,15 +64,6 @@ const kernelTests =
  */
 const compiledFast = process.env['LATHE_TEST_KERNELS'] === 'compared' ? {} : { GALLIVM_PERF: 'nopt' };
 
-const restPlugin = {
-  name: 'only-rest',
-  enforce: 'pre',
-  transform: (code: string, id: string) => {
-    const changed = tier === 'rest' && id.endsWith('.test.ts') ? onlyRest(code) : undefined;
-    return changed === undefined ? undefined : { code: changed, map: null };
-  },
-} as const;
-
 /** Tests on the adapter: in one worker, which loads modules once, one file at a time. */
 const adapterTests = {
   environment: 'node',
@@ -90,11 +80,8 @@ export default defineConfig({
     // A suite whose cases all run in `npm test` is empty in the rest.
     passWithNoTests: tier === 'rest',
     globalSetup: ['test/support/postgres-setup.ts', 'test/support/compile-cache-setup.ts'],
-    // `.only` is how the rest selects tests.
-    allowOnly: tier === 'rest',
     projects: [
       {
-        plugins: [restPlugin],
         test: {
           name: 'unit',
           ...filesOf('test/unit/**/*.test.ts', tier === 'fast' ? slowUnits : []),
@@ -104,7 +91,6 @@ export default defineConfig({
         },
       },
       {
-        plugins: [restPlugin],
         test: {
           name: 'kernels',
           ...filesOf(kernelTests),
@@ -113,7 +99,6 @@ export default defineConfig({
         },
       },
       {
-        plugins: [restPlugin],
         test: {
           name: 'gpu',
           ...filesOf('test/{gpu,golden}/**/*.test.ts', globSync(kernelTests)),
@@ -121,7 +106,6 @@ export default defineConfig({
         },
       },
       {
-        plugins: [restPlugin],
         test: {
           name: 'hosts',
           ...filesOf(`test/http/{${withModel.join(',')}}.test.ts`),
@@ -129,7 +113,6 @@ export default defineConfig({
         },
       },
       {
-        plugins: [restPlugin],
         test: {
           name: 'browser',
           ...filesOf('test/browser/**/*.test.ts'),
@@ -137,7 +120,6 @@ export default defineConfig({
         },
       },
       {
-        plugins: [restPlugin],
         test: {
           name: 'http',
           ...filesOf('test/http/**/*.test.ts', named('http', withModel.join(' '))),

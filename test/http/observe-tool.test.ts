@@ -281,7 +281,7 @@ describe('on the data directory of a host that is not running', () => {
   });
 
   test.runIf(runsRest)('also after it was killed', async () => {
-    // Alone in test:rest, it finds the host running.
+    // It may be the only test of the file that runs, or follow the others.
     host.kill('SIGTERM');
     await host.exit;
     await startHost();
