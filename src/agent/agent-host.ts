@@ -169,7 +169,11 @@ export class AgentHost {
 
   /** Errors are reported; the next sweep tries again. */
   async #sweep(): Promise<void> {
-    this.#outputs.sweep(this.#clock.now().getTime());
+    try {
+      this.#outputs.sweep(this.#clock.now().getTime());
+    } catch (error) {
+      this.#onFault('saved outputs of commands', error);
+    }
     await this.changes.sweep().catch((error: unknown) => this.#onFault('pending changes', error));
     await this.tasks.recover().catch((error: unknown) => this.#onFault('tasks', error));
   }

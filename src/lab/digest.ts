@@ -29,10 +29,10 @@ function declaredNames(tokens: readonly Token[]): ReadonlyMap<string, string> {
   for (const [at, { kind, text }] of tokens.entries()) {
     if (kind !== 'name' || names.has(text)) continue;
     const before = tokens[at - 1];
-    // Of a variable with an address space, as in var<private>.
+    // A variable with an address space, such as var<private>.
     const isVariable = before?.text === '>' && tokens[before.matchIndex - 1]?.text === 'var';
     const isDeclared = isVariable || /^(?:var|let|const|fn|struct|alias)$/.test(before?.text ?? '');
-    // Of a parameter or of a member of a struct.
+    // A parameter, or a member of a struct.
     const isTyped = tokens[at + 1]?.text === ':' && before?.text !== 'override';
     if (isDeclared || isTyped) names.set(text, `_${names.size}`);
   }

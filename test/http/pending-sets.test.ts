@@ -150,6 +150,36 @@ describeDatabases('changes of one task', (url) => {
     );
   });
 
+  it('are applied once, however often and by how many they are approved', async () => {
+    const { folder, changes, stage, approve, text, states } = await world();
+    writeFileSync(join(folder, 'a.txt'), 'one');
+    await stage('fs_write', { path: 'a.txt', content: 'two' });
+    await stage('fs_write', { path: 'a.txt', content: 'three' });
+    const applied = { status: 200, applied: ['p1', 'p2'] };
+    const answers = await Promise.all([
+      approve(['p1', 'p2']),
+      approve(['p2', 'p1']),
+      changes.approve('p1', 'local', never).catch((error: unknown) => error),
+    ]);
+    // One of them is first; the others wait for it, or are refused.
+    expect(await states()).toMatch(/^applied (?:applied|staged)$/);
+    if ((await changes.get('p2')).state === 'staged') await changes.approve('p2', 'local', never);
+    expect(text('a.txt')).toBe('three');
+    for (const { status } of answers.slice(0, 2) as { status: number }[])
+      expect([200, 409]).toContain(status);
+    // A client that did not get its answer asks again.
+    expect(await approve(['p2', 'p1'])).toEqual(applied);
+    expect(text('a.txt')).toBe('three');
+  });
+
+  it('are seen below folders whose names have characters of any kind', async () => {
+    const { stage, read } = await world();
+    await stage('fs_write', { path: '\u{1F600} \u00e4/b.txt', content: 'b' });
+    expect(await read('fs_list', { path: '\u{1F600} \u00e4' })).toBe('b.txt');
+    await stage('fs_delete', { path: '\u{1F600} \u00e4/b.txt' });
+    expect(await read('fs_list', { path: '\u{1F600} \u00e4/b.txt' })).toMatch(/its deletion is staged/);
+  });
+
   it('are not applied at all when one of the files is not what it was', async () => {
     const { folder, stage, approve, text, states } = await world();
     writeFileSync(join(folder, 'b.txt'), 'one');
@@ -219,7 +249,7 @@ describeDatabases('changes of one task', (url) => {
   });
 
   it('are refused with every reason when they are no set', async () => {
-    const { changes, tools, stage, approve, states } = await world();
+    const { changes, tools, stage, approve, states, acts } = await world();
     await stage('fs_write', { path: 'a.txt', content: 'a' });
     await changes.stage(tools.at(-1) as ChangeTool, execProposal(), context());
     await stage('fs_write', { path: 'b.txt', content: 'b' });
@@ -230,6 +260,10 @@ describeDatabases('changes of one task', (url) => {
       /^Nothing was applied\. p2 is no change of a file \(run_it\): approve it alone\. p3 was discarded/,
     );
     expect(await states()).toBe('staged staged discarded');
+    const refused = (await acts.list(10)).filter(({ outcome }) => outcome === 'refused');
+    expect(refused.map(({ target, reason }) => `${target} ${reason}`)).toEqual(
+      ['p1', 'p2', 'p3'].map((id) => `${id} not_a_set`),
+    );
     expect(await approve(['p1', 'p9'])).toMatchObject({ status: 404 });
     for (const ids of [[], ['p1', 'p1'], [1], 'p1'])
       expect(await approve(ids as string[])).toMatchObject({ status: 400 });

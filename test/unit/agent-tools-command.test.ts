@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readlinkSync } from 'node:fs';
 import { mkdir, readFile, readdir, stat, symlink, writeFile } from 'node:fs/promises';
 import net, { type AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -249,6 +249,31 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect((await shell(world, 'seq 1 20000', {}, noReader)).output).toMatch(/ bytes left out\]\n/);
   });
 
+  it('leaves no file open when it is stopped after a long output', async () => {
+    const first = await sandbox();
+    const folder = join(first.folder, 'outputs');
+    const world = await sandbox({ outputs: new SavedOutputs(folder) });
+    const within = { ...world.context(), taskId: 'task_1' };
+    const argv = ['sh', '-c', 'seq 1 20000; sleep 16181'];
+    const { payload } = await world.proposed('run_command', { argv }, within);
+    const tool = world.tool('run_command');
+    if (tool.kind !== 'change') throw new Error('no change');
+    const stopping = new AbortController();
+    const running = tool.apply(payload, stopping.signal);
+    const open = () =>
+      readdirSync('/proc/self/fd').filter((fd) => {
+        try {
+          return readlinkSync(`/proc/self/fd/${fd}`).startsWith(folder);
+        } catch {
+          return false;
+        }
+      }).length;
+    await expect.poll(open).toBe(1);
+    stopping.abort(new Error('stopped'));
+    await expect(running).rejects.toThrow('stopped');
+    expect(open()).toBe(0);
+  });
+
   it('keeps few outputs of a task, for a day', async () => {
     const folder = join((await sandbox()).folder, 'outputs');
     const outputs = new SavedOutputs(folder);
@@ -279,7 +304,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     await writeFile(at('package.json'), '{"scripts":{"test":"vitest"},"version":"1"}');
     const script = `echo evil > .git/hooks/pre-commit; echo evil > .git/hooks/pre-push; touch .git/hooks/x.sample
       printf '[core]\\n\\tfsmonitor = evil\\n' > .git/config; rm .github/workflows/ci.yml; ln -s ../evil .github/workflows/ci.yml
-      ln -s evil .vscode; mkdir -p deep/.ssh .circleci; echo key > deep/.ssh/authorized_keys; echo x > .BASHRC
+      ln -s evil .vscode; mkdir -p deep/.ssh .circleci target/objects/.vscode; echo x > target/objects/.vscode/tasks.json; echo key > deep/.ssh/authorized_keys; echo x > .BASHRC
       echo '{"scripts":{"test":"vitest"},"version":"2"}' > package.json; mkdir a; echo '{"scripts":{"postinstall":"evil"}}' > a/package.json
       echo fine > notes.txt`;
     const run = async (approval: 'person' | 'grants') => {
@@ -302,6 +327,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
         line('.github/workflows/ci.yml', 'restored: a link, or too large to be looked at'),
         line('.vscode', 'removed again: a link, or too large to be looked at'),
         line('a/package.json', 'removed again: npm runs its scripts'),
+        line('target/objects/.vscode/tasks.json', 'removed again: an editor runs what it names'),
         line('deep/.ssh/authorized_keys', 'removed again: it decides who may log in, and what runs then'),
       ].toSorted(),
     );

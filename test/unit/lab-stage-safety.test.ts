@@ -540,6 +540,7 @@ ${body}
       'var h = bitcast<u32>(y[t]) * 0x9e3779b1u; h ^= h >> 15u; y[t] += f32(h & 0xffffu);',
       ['data h & 0xffffu is a hash of a float as a number'],
     ],
+    ['a square of a size', 'y[t] = f32(params.pages * params.pages);', []],
     ['a rotation', 'y[t] *= cos(f32(token[t].y) * 0.01);', []],
     ['a softmax', 'y[t] = exp(y[t] - y[0]);', []],
     // Quotients and functions that are 0 or 1 except near one value.

@@ -154,14 +154,53 @@ export class PendingChanges implements PendingChangeService {
    */
   async approveSet(ids: readonly string[], by: string): Promise<readonly string[]> {
     const rows = await Promise.all(ids.map((id) => this.#readCurrent(id)));
+    const inOrder = rows.toSorted((one, other) => one.n - other.n).map(({ id }) => id);
+    // The answer of the first request may have been lost.
+    if (rows.every(({ state }) => state === 'applied')) return inOrder;
     const { set, reasons } = this.#commonSet(rows);
-    if (!set) throw notASet(reasons);
-    const claimed = await this.#pendingStore.claimSet(ids, by);
-    if (!claimed) throw notASet(['One of the changes was decided meanwhile.']);
-    const outcomes = await this.#recordSet(claimed, applySet(claimed, set, false));
+    if (!set) {
+      const error = notASet(reasons);
+      for (const row of rows) await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
+      throw error;
+    }
+    const outcomes = await this.#runSet(ids, async () => {
+      const claimed = await this.#pendingStore.claimSet(ids, by);
+      if (!claimed) throw notASet(['One of the changes was decided meanwhile.']);
+      return await this.#recordSet(claimed, await applySet(claimed, set, false));
+    });
     const refused = outcomes.find(({ error }) => error)?.error;
     if (refused) throw setNotApplied(refused);
-    return claimed.map(({ id }) => id);
+    return inOrder;
+  }
+
+  /** Runs an application of several changes; meanwhile, none of them counts as abandoned. */
+  async #runSet(
+    ids: readonly string[],
+    run: () => Promise<ReadonlyMap<string, ApplyOutcome>>,
+  ): Promise<readonly ApplyOutcome[]> {
+    const all = Promise.withResolvers<ReadonlyMap<string, ApplyOutcome>>();
+    const applications = ids.map((id) => this.#applyOnce(id, async () => (await all.promise).get(id)));
+    run().then(all.resolve, all.reject);
+    const [outcomes] = await Promise.all([all.promise, ...applications]);
+    return [...outcomes.values()];
+  }
+
+  /** Records the outcomes of claimed changes. */
+  async #recordSet(
+    rows: readonly PendingRow[],
+    outcomes: readonly ApplyOutcome[],
+  ): Promise<ReadonlyMap<string, ApplyOutcome>> {
+    // All of them, also when the database fails: the recorder keeps what it could not store.
+    const recorded = await Promise.allSettled(
+      rows.map((row, index) => this.#recordOutcome(row, outcomes[index] as ApplyOutcome)),
+    );
+    const failed = recorded.find((one) => one.status === 'rejected');
+    if (failed) throw failed.reason;
+    return new Map(
+      recorded.flatMap((one, index) =>
+        one.status === 'fulfilled' ? [[rows[index]?.id ?? '', one.value] as const] : [],
+      ),
+    );
   }
 
   /** The set that all changes belong to, or why they cannot be applied together. */
@@ -179,17 +218,6 @@ export class PendingChanges implements PendingChangeService {
     });
     const [set] = sets;
     return { reasons, ...(set && sets.size === 1 && reasons.length === 0 ? { set } : {}) };
-  }
-
-  /** Records the outcomes of claimed changes when they are known. */
-  async #recordSet(
-    rows: readonly PendingRow[],
-    applied: Promise<readonly ApplyOutcome[]>,
-  ): Promise<readonly ApplyOutcome[]> {
-    const recorded = rows.map((row, index) =>
-      this.#applyOnce(row.id, async () => this.#recordOutcome(row, (await applied)[index] as ApplyOutcome)),
-    );
-    return (await Promise.all(recorded)).filter((outcome) => outcome !== undefined);
   }
 
   async discard(id: string, by: string, note?: string): Promise<{ id: string; discarded: true }> {
@@ -291,18 +319,17 @@ export class PendingChanges implements PendingChangeService {
 
   async #resolveInterrupted(row: PendingRow): Promise<void> {
     if (row.approved_with !== null && (await this.#resumeSet(row.approved_with))) return;
-    await this.#resolveAlone(row);
+    await this.#applyOnce(row.id, () => this.#findOutcome(row));
   }
 
-  async #resolveAlone(row: PendingRow): Promise<void> {
-    await this.#applyOnce(row.id, async () => {
-      const tool = isQuestion(row.tool) ? undefined : this.#tools.find(row.tool);
-      const unrecordedOutcome = this.#outcomeRecorder.unrecordedOutcome(row.id);
-      return await this.#recordOutcome(
-        row,
-        unrecordedOutcome ?? (await resolveAfterCrash(tool?.kind === 'change' ? tool : undefined, row)),
-      );
-    });
+  /** Finds out what became of an interrupted application, and records it. */
+  async #findOutcome(row: PendingRow): Promise<ApplyOutcome> {
+    const tool = isQuestion(row.tool) ? undefined : this.#tools.find(row.tool);
+    const unrecordedOutcome = this.#outcomeRecorder.unrecordedOutcome(row.id);
+    return await this.#recordOutcome(
+      row,
+      unrecordedOutcome ?? (await resolveAfterCrash(tool?.kind === 'change' ? tool : undefined, row)),
+    );
   }
 
   /** Applies what a crash left over of a set. @returns false when that cannot be done */
@@ -319,10 +346,17 @@ export class PendingChanges implements PendingChangeService {
     const [set] = sets;
     if (!set || sets.size > 1 || rows.some(({ id }) => this.#outcomeRecorder.unrecordedOutcome(id)))
       return false;
-    const outcomes = await applySet(rows, set, true);
-    // A file is neither what it was nor what it was to be: each change is looked at alone, and none is applied.
-    if (outcomes.some(({ error }) => error)) for (const row of rows) await this.#resolveAlone(row);
-    else await this.#recordSet(rows, Promise.resolve(outcomes));
+    await this.#runSet(
+      rows.map(({ id }) => id),
+      async () => {
+        const outcomes = await applySet(rows, set, true);
+        if (!outcomes.some(({ error }) => error)) return await this.#recordSet(rows, outcomes);
+        // A file is neither what it was nor what it was to be: each change is looked at alone, and none is applied.
+        const alone = new Map<string, ApplyOutcome>();
+        for (const row of rows) alone.set(row.id, await this.#findOutcome(row));
+        return alone;
+      },
+    );
     return true;
   }
 

@@ -1,3 +1,4 @@
+import { sep } from 'node:path';
 import { sql } from 'kysely';
 import type { Store, StoreReader } from '../../store/index.ts';
 import type { StagedFiles, ToolContext } from '../tool.ts';
@@ -35,11 +36,13 @@ export function stagedFilesOf(
       return row === undefined ? undefined : (JSON.parse(row.payload) as unknown);
     },
     async listBelow(folder) {
-      const prefix = folder.endsWith('/') ? folder : `${folder}/`;
+      const prefix = folder.endsWith(sep) ? folder : `${folder}${sep}`;
+      // Databases count characters, not UTF-16 units.
+      const characters = Array.from(prefix).length;
       const rows = await store.read((db) =>
         ofOwner(db)
           .select(['path', 'kind'])
-          .where(sql`substr(path, 1, ${prefix.length})`, '=', prefix)
+          .where(sql`substr(path, 1, ${sql.lit(characters)})`, '=', prefix)
           .orderBy('n')
           .execute(),
       );

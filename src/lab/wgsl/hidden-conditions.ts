@@ -195,7 +195,9 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
           if (tells && !(traits & trait.float)) report('constant', right, `a divisor of ${textOf(left)}`);
         } else if (text === '*' && textOf(left) === textOf(right)) {
           const traits = flow.traitsOf(left);
-          if (traits & indexed && !(traits & (trait.float | trait.bits)))
+          // The square of a size of the model is a size.
+          const isSize = (traits & indexed) === trait.size && !(traits & (trait.asFloat | trait.offset));
+          if (traits & indexed && !isSize && !(traits & (trait.float | trait.bits)))
             report('constant', left, 'multiplied by itself');
         } else if (text === '&') {
           for (const [value, mask] of [

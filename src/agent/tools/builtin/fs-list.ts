@@ -34,8 +34,13 @@ export const fsList = (confinement: Confinement): ReadTool => ({
     withRefusalAsOutput(async (): Promise<ToolOutput> => {
       const { path: argument = '.', depth = 1, limit = 200 } = args as Args;
       const allowed = await confinement.resolveAllowed(argument, context, 'read');
-      if ((await readStaged(context, allowed.path)) !== undefined)
-        throw new Refusal(`${allowed.shown} is no folder; fs_read reads files.`);
+      const stagedFile = await readStaged(context, allowed.path);
+      if (stagedFile !== undefined)
+        throw new Refusal(
+          stagedFile === 'deleted'
+            ? `${allowed.shown}: there is no such file or folder any more, its deletion is staged.`
+            : `${allowed.shown} is no folder; fs_read reads files.`,
+        );
       const staged = (await context.staged?.listBelow(allowed.path)) ?? [];
       const listing: Listing = { lines: [], limit, truncated: false, staged, signal: context.signal };
       await retryWhenSwapped(allowed.shown, async () => {
@@ -83,8 +88,10 @@ async function isFile(confinement: Confinement, path: string): Promise<boolean> 
   }
 }
 
-interface Level {
+/** A folder on the way down. */
+export interface Level {
   readonly path: string;
+  /** Names of the folders above, as they are shown. */
   readonly prefix: string;
   readonly depth: number;
 }

@@ -6,7 +6,7 @@ import { type AllowedPath, type Confinement, retryWhenSwapped } from '../paths/c
 import { type Folder, PathSwapped } from '../paths/folder.ts';
 import { decodeText, readWholeFile, withFile } from '../paths/files.ts';
 import { withRefusalAsOutput, systemErrorCode, escapeLine, Refusal } from '../refusal.ts';
-import { visitSubfolder } from './fs-list.ts';
+import { type Level, visitSubfolder } from './fs-list.ts';
 import { mergeStaged, readStaged, type StagedPaths } from './staged-view.ts';
 import { flagSchema, integerSchema, pathSchema, textSchema, objectSchema } from './schema.ts';
 
@@ -74,12 +74,6 @@ function compileLineTest({
   if (!ignoreCase) return (line) => line.includes(query);
   const lowerQuery = query.toLowerCase();
   return (line) => line.toLowerCase().includes(lowerQuery);
-}
-
-interface Level {
-  readonly path: string;
-  readonly prefix: string;
-  readonly depth: number;
 }
 
 interface SearchOptions {

@@ -1,4 +1,5 @@
 /** Files and folders as an agent's staged changes would leave them: what its next calls see. */
+import { sep } from 'node:path';
 import type { StagedFiles, ToolContext } from '../../tool.ts';
 import type { Entry } from '../paths/folder.ts';
 import { escapeLine } from '../refusal.ts';
@@ -22,11 +23,11 @@ export function mergeStaged(
   folder: string,
   staged: StagedPaths,
 ): readonly Entry[] {
-  const prefix = folder.endsWith('/') ? folder : `${folder}/`;
+  const prefix = folder.endsWith(sep) ? folder : `${folder}${sep}`;
   const merged = new Map(entries.map((entry) => [entry.name ?? Symbol(entry.shown), entry]));
   for (const { path, isDeleted } of staged) {
     if (!path.startsWith(prefix)) continue;
-    const [name = '', ...below] = path.slice(prefix.length).split('/');
+    const [name = '', ...below] = path.slice(prefix.length).split(sep);
     if (isDeleted && below.length === 0) merged.delete(name);
     else if (!isDeleted && !merged.has(name))
       merged.set(name, { name, shown: escapeLine(name), kind: below.length === 0 ? 'file' : 'folder' });

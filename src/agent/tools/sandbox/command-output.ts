@@ -52,6 +52,11 @@ export class CommandOutput {
     return this.bytes > 2 * this.#partBytes;
   }
 
+  /** Closes what was saved, when nobody will read the text. */
+  async close(): Promise<void> {
+    await this.#saved?.end();
+  }
+
   async text(): Promise<string> {
     const last = Buffer.concat(this.#last);
     if (!this.truncated) return textOf(Buffer.concat([...this.#first, last]));

@@ -9,7 +9,7 @@ const maxEntries = 50_000;
 const maxBytes = 1024 * 1024;
 const maxTotalBytes = 64 * 1024 * 1024;
 /** Folders with many entries, in which nothing is run by itself. */
-const skipped = new Set(['node_modules', 'objects', '.cache', 'target', '__pycache__', '.venv']);
+const skipped = /[\\/](?:node_modules|\.git[\\/]objects)$/;
 
 interface Saved {
   readonly stat: Stats;
@@ -113,7 +113,7 @@ async function findRisky(roots: readonly string[]): Promise<string[]> {
     for (const child of children) {
       const inner = join(path, child.name);
       if (child.isDirectory()) {
-        if (!skipped.has(child.name)) queue.push(inner);
+        if (!skipped.test(inner)) queue.push(inner);
       } else if (child.isSymbolicLink() ? isRiskyLink(inner) : isRiskyPath(inner)) found.push(inner);
     }
   }

@@ -96,6 +96,7 @@ export async function runSandboxed(
     signal.removeEventListener('abort', abort);
     stopMonitor();
     for (const stream of [...streams, infoStream]) stream.destroy();
+    await output.close();
     await group?.remove();
   }
 }

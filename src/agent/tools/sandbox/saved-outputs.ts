@@ -86,7 +86,7 @@ export class SavedOutputs {
     }
   }
 
-  /** Removes outputs that are older than a day. @param now ms since 1970 */
+  /** Removes outputs that are older than a day. @param now ms since 1970. @throws an error of the file system */
   sweep(now: number): void {
     const folder = this.#folder;
     if (folder === undefined) return;
