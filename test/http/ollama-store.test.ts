@@ -62,7 +62,7 @@ describe('pull', () => {
         refused.writeHead(404).end();
         return true;
       };
-      sendFile({ path: '', content: tiny }, request, response, 1_000_000);
+      sendFile({ path: '', content: tiny }, request, response, { bytes: 1_000_000 });
       return true;
     };
     const cut = async () => {

@@ -93,12 +93,18 @@ const refuse = (response: ServerResponse, status: number, error: string): void =
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ error }));
 };
 
-/** Sends what was asked for; `bytes` cuts the connection after so many. */
+/** Where an answer is cut: after `bytes`, once the client took them in (a reset drops what it has not read yet). */
+export interface Cut {
+  readonly bytes: number;
+  readonly received?: () => boolean;
+}
+
+/** Sends what was asked for, or the beginning of it. */
 export const sendFile = (
   { content }: HubFile,
   request: IncomingMessage,
   response: ServerResponse,
-  bytes = Number.POSITIVE_INFINITY,
+  { bytes, received = () => true }: Cut = { bytes: Number.POSITIVE_INFINITY },
 ): void => {
   const range = rangeOf(request.headers.range, content.length);
   const body = range ? content.subarray(range.first, range.last + 1) : content;
@@ -106,7 +112,13 @@ export const sendFile = (
     'content-length': body.length,
     ...(range ? { 'content-range': `bytes ${range.first}-${range.last}/${content.length}` } : {}),
   });
-  if (bytes >= body.length) response.end(body);
-  // Waits until the bytes are out, then kills the connection.
-  else response.write(body.subarray(0, bytes), () => setTimeout(() => response.destroy(), 20));
+  if (bytes >= body.length) {
+    response.end(body);
+    return;
+  }
+  const cut = () => {
+    if (received() || response.destroyed) response.destroy();
+    else setTimeout(cut, 5);
+  };
+  response.write(body.subarray(0, bytes), () => setTimeout(cut, 20));
 };

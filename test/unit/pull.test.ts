@@ -1,12 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
+import { statSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type PullOptions, pull } from '../../src/pull/pull.ts';
 import { readRecord } from '../../src/pull/download-record.ts';
-import { type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';
+import { type Cut, type FakeHub, fakeHub, sendFile } from '../support/fake-hub.ts';
 import { rangeOf, serve } from '../support/local-server.ts';
 
 const repo = 'owner/tiny-GGUF';
@@ -30,6 +31,11 @@ const run = (options: Partial<PullOptions> = {}) =>
 const home = () => join(folder, 'owner--tiny-GGUF');
 const left = async () => (await readdir(home())).sort();
 const isContent = (request: { url?: string | undefined }) => request.url?.includes('/resolve/') ?? false;
+/** Cuts after so many bytes of an answer, when the part of the file has as many as `until`. */
+const cutAfter = (bytes: number, path: string, until = bytes): Cut => ({
+  bytes,
+  received: () => (statSync(`${join(home(), path)}.part`, { throwIfNoEntry: false })?.size ?? 0) >= until,
+});
 /** Ranges of the requests for the content. */
 const ranges = () => hub.log.filter((line) => line.includes('/resolve/')).map((line) => line.split(' ')[2]);
 
@@ -115,7 +121,8 @@ describe('a pull of several files', () => {
     hub.files = parts;
     hub.fault = (request, response) => {
       if (!request.url?.includes('00002-of')) return false;
-      if (request.headers.range === 'bytes=0-') sendFile(parts[1] ?? file, request, response, 70_000);
+      if (request.headers.range === 'bytes=0-')
+        sendFile(parts[1] ?? file, request, response, cutAfter(70_000, part(2)));
       else response.writeHead(503).end();
       return true;
     };
@@ -191,7 +198,7 @@ describe('a pull that is cut mid-file', () => {
     hub.fault = (request, response) => {
       if (!isContent(request) || cuts >= times) return false;
       cuts += 1;
-      sendFile(file, request, response, 100_000);
+      sendFile(file, request, response, cutAfter(100_000, file.path, cuts * 100_000));
       return true;
     };
   };
@@ -510,15 +517,17 @@ describe('a disk that fills up while the file comes', () => {
       // Something else takes the room after the check, when the first half is in.
       let filler: Promise<void> | undefined;
       const filled = Promise.withResolvers<void>();
+      let half = false;
       let halves = 0;
       hub.fault = (request, response) => {
         if (!isContent(request)) return false;
-        if (halves++ === 0) sendFile(small, request, response, 100_000);
+        if (halves++ === 0) sendFile(small, request, response, { bytes: 100_000, received: () => half });
         else void filled.promise.then(() => sendFile(small, request, response));
         return true;
       };
       const fill = ({ done }: { done: number }) => {
-        if (done >= 100_000)
+        half ||= done >= 100_000;
+        if (half)
           filler ??= writeFile(join(disk, 'filler'), new Uint8Array(140_000))
             .catch(() => {})
             .finally(() => filled.resolve());
