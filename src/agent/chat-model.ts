@@ -20,8 +20,19 @@ export interface ChatModelRequest {
 
 export type ChatModelMessage =
   | { readonly role: 'system' | 'user'; readonly content: string }
-  | { readonly role: 'assistant'; readonly content: string; readonly calls: readonly ChatModelToolCall[] }
+  | {
+      readonly role: 'assistant';
+      readonly content: string;
+      readonly calls: readonly ChatModelToolCall[];
+      readonly providerData?: ProviderData;
+    }
   | { readonly role: 'tool'; readonly callId: string; readonly name: string; readonly content: string };
+
+/**
+ * What a model wants back on later turns with an answer of its own: reasoning, signatures, further members of tool calls.
+ * JSON; only the model that returned it reads it.
+ */
+export type ProviderData = Readonly<Record<string, unknown>>;
 
 export interface ChatModelTool {
   readonly name: string;
@@ -42,9 +53,10 @@ export type ChatModelEvent =
   | { readonly type: 'call'; readonly call: ChatModelToolCall }
   | {
       readonly type: 'end';
-      readonly finish: 'stop' | 'tool_calls' | 'length';
+      readonly finish: 'stop' | 'tool_calls' | 'length' | 'content_filter';
       /** Absent when the model reports none. */
       readonly usage?: { readonly promptTokens: number; readonly completionTokens: number };
+      readonly providerData?: ProviderData;
     };
 
 /** A chat model. An error that it throws ends the turn; an `AgentError` carries the reason. */

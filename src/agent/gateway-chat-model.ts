@@ -1,22 +1,28 @@
-import { ChunkReader, parseFrame, isErrorChunk } from '../wires/chat/reader.ts';
+import { ChunkReader, isErrorChunk, parseFrame } from '../wires/chat/reader.ts';
 import type { AnswerEvent } from '../wires/core/answer.ts';
-import type { UpstreamModel, Usage } from '../wires/core/types.ts';
+import { providerHeaders } from '../wires/core/provider-headers.ts';
+import type { Usage, WireKind } from '../wires/core/types.ts';
+import { UpstreamFailure } from '../wires/core/upstream-failure.ts';
+import { upstreamWires } from '../wires/translation.ts';
 import { AgentError } from './errors.ts';
 import { readFrames } from './gateway-chat-model/frames.ts';
 import {
+  connectionError,
   interruptedError,
-  toAgentError,
   readErrorBody,
-  unreachableError,
-  wantsMaxCompletionTokens,
+  refusalMessage,
+  toAgentError,
 } from './gateway-chat-model/errors.ts';
-import { buildRequest, asReasoningModel, describeModel } from './gateway-chat-model/request.ts';
+import { AnswerParts, ChatMembers, sourceOf } from './gateway-chat-model/provider-data.ts';
+import { adaptedDialect, buildRequest, type Dialect, dialectOf } from './gateway-chat-model/request.ts';
 import type { ChatModel, ChatModelToolCall, ChatModelEvent, ChatModelRequest } from './chat-model.ts';
 
-/** An OpenAI-compatible model server. */
+/** A model server: a gateway, or a provider itself. */
 export interface GatewayEndpoint {
   /** Base URL of its API: `https://host/v1`. */
   readonly url: string;
+  /** Default `openai-chat`. */
+  readonly wire?: Exclude<WireKind, 'lathe'>;
   /** API key; undefined when the server needs none. */
   readonly key?: string;
   /** Models that agents may use; undefined allows all. */
@@ -26,16 +32,22 @@ export interface GatewayEndpoint {
 }
 
 const defaultTimeoutMs = 120_000;
+/** Requests of one answer: the first, and one for each thing that a refusal taught. */
+const maxRequests = 4;
 
-/** Chat model of a gateway, called with OpenAI's chat completions. Its errors never contain the key. */
+type Call = { -readonly [Member in keyof ChatModelToolCall]: ChatModelToolCall[Member] };
+
+/** Chat model of a gateway, called on the gateway's wire. Its errors never contain the key. */
 export class GatewayChatModel implements ChatModel {
   readonly route;
   readonly #gateway: GatewayEndpoint;
-  #model: UpstreamModel;
+  readonly #wire: Exclude<WireKind, 'lathe'>;
+  #dialect: Dialect;
 
   constructor(gateway: GatewayEndpoint, model: string) {
     this.#gateway = gateway;
-    this.#model = describeModel(model, gateway.url);
+    this.#wire = gateway.wire ?? 'openai-chat';
+    this.#dialect = dialectOf(model, gateway.url, this.#wire);
     this.route = { engine: 'gateway' as const, model };
   }
 
@@ -74,78 +86,110 @@ export class GatewayChatModel implements ChatModel {
     onActivity: () => void,
   ): AsyncGenerator<ChatModelEvent, void, undefined> {
     const response = await this.#send(request, signal);
-    const reader = new ChunkReader();
-    const toolCalls = new Map<
-      number,
-      { -readonly [Member in keyof ChatModelToolCall]: ChatModelToolCall[Member] }
-    >();
+    const calls = new Map<number, Call>();
+    const parts = new AnswerParts();
+    const members = new ChatMembers();
     let usage: Usage | undefined;
     let reason: Extract<AnswerEvent, { type: 'finish' }>['reason'] | undefined;
-    for await (const frame of readFrames(response, onActivity)) {
-      const payload = parseFrame(frame);
-      // An answer is complete when its finish reason came, not with `[DONE]`; unreadable frames are skipped.
-      if (typeof payload === 'string') continue;
-      if (isErrorChunk(payload, frame.event))
-        throw toAgentError(500, frame.data, this.route.model, this.#gateway.key);
-      for (const event of reader.read(payload))
-        switch (event.type) {
-          case 'text':
-          case 'refusal':
-            yield { type: 'delta', text: event.text };
-            break;
-          case 'reasoning':
-            yield { type: 'reasoning', text: event.text };
-            break;
-          case 'tool_call':
-            toolCalls.set(event.index, { id: event.id, name: event.name, arguments: '' });
-            break;
-          case 'tool_arguments': {
-            const call = toolCalls.get(event.index);
-            if (call) call.arguments += event.text;
-            break;
-          }
-          case 'usage':
-            ({ usage } = event);
-            break;
-          case 'finish':
-            ({ reason } = event);
-            break;
-          case 'failure':
-            throw interruptedError(event.error);
-          default:
+    for await (const event of this.#answerEvents(response, members, onActivity)) {
+      parts.add(event);
+      switch (event.type) {
+        case 'text':
+        case 'refusal':
+          yield { type: 'delta', text: event.text };
+          break;
+        case 'reasoning':
+          yield { type: 'reasoning', text: event.text };
+          break;
+        case 'tool_call':
+          calls.set(event.index, { id: event.id, name: event.name, arguments: '' });
+          break;
+        case 'tool_arguments': {
+          const call = calls.get(event.index);
+          if (call) call.arguments += event.text;
+          break;
         }
+        case 'usage':
+          ({ usage } = event);
+          break;
+        case 'finish':
+          ({ reason } = event);
+          break;
+        case 'failure':
+          throw interruptedError(event.error);
+        default:
+      }
     }
     if (reason === undefined) throw interruptedError();
-    for (const call of toolCalls.values()) yield { type: 'call', call };
-    const finish = reason === 'length' ? 'length' : toolCalls.size > 0 ? 'tool_calls' : 'stop';
-    yield { type: 'end', finish, ...toUsage(usage) };
+    for (const call of calls.values()) yield { type: 'call', call };
+    const isEarlyEnd = reason === 'length' || reason === 'content_filter';
+    const finish = isEarlyEnd ? reason : calls.size > 0 ? 'tool_calls' : 'stop';
+    const { signedParts } = parts;
+    const data = this.#wire === 'openai-chat' ? members.complete : signedParts ? { parts: signedParts } : {};
+    const source = sourceOf(this.#wire, this.route.model);
+    yield {
+      type: 'end',
+      finish,
+      ...toUsage(usage),
+      ...(Object.keys(data).length > 0 ? { providerData: { source, ...data } } : {}),
+    };
   }
 
-  /**
-   * Retries once with `max_completion_tokens` when the server refuses `max_tokens`, and keeps that name from then on.
-   */
+  /** The events of an answer, streamed or whole. */
+  async *#answerEvents(
+    response: Response,
+    members: ChatMembers,
+    onActivity: () => void,
+  ): AsyncGenerator<AnswerEvent, void, undefined> {
+    const isWhole = response.headers.get('content-type')?.includes('json') ?? false;
+    const upstream = upstreamWires[this.#wire];
+    const reader = upstream.reader();
+    for await (const frame of readFrames(response, onActivity)) {
+      if (reader instanceof ChunkReader) {
+        const chunk = parseFrame(frame);
+        // An answer is complete when its finish reason came, not with `[DONE]`; unreadable frames are skipped.
+        if (typeof chunk === 'string') continue;
+        if (isErrorChunk(chunk, frame.event))
+          throw toAgentError(500, frame.data, this.route.model, this.#gateway.key);
+        yield* reader.read(chunk);
+        members.add(chunk, reader.choiceReader(0)?.calls.lastPieces ?? []);
+      } else if (isWhole) {
+        try {
+          yield* upstream.answer(frame.data);
+        } catch (error) {
+          throw error instanceof UpstreamFailure ? interruptedError(error) : error;
+        }
+      } else yield* reader.push(frame);
+    }
+    if (!isWhole && !(reader instanceof ChunkReader)) yield* reader.end();
+  }
+
+  /** Sends again what a refusal asks for, and keeps it from then on. */
   async #send(request: ChatModelRequest, signal: AbortSignal): Promise<Response> {
-    const response = await this.#post(request, signal);
-    if (response.ok) return response;
-    const text = await readErrorBody(response);
-    const reasoningVariant = asReasoningModel(this.#model);
-    if (this.#model.family === reasoningVariant.family || !wantsMaxCompletionTokens(text))
-      throw toAgentError(response.status, text, this.route.model, this.#gateway.key);
-    this.#model = reasoningVariant;
-    return this.#send(request, signal);
+    for (let requests = 1; ; requests++) {
+      const sentTokens = Math.min(request.maxTokens, this.#dialect.maxTokens);
+      const response = await this.#post(request, signal);
+      if (response.ok) return response;
+      const text = await readErrorBody(response);
+      const { status } = response;
+      const isRefused = status === 400 || status === 422;
+      const adapted = isRefused ? adaptedDialect(this.#dialect, refusalMessage(text), sentTokens) : undefined;
+      if (!adapted || requests === maxRequests)
+        throw toAgentError(status, text, this.route.model, this.#gateway.key);
+      this.#dialect = adapted;
+    }
   }
 
   async #post(request: ChatModelRequest, signal: AbortSignal): Promise<Response> {
     const { url, key } = this.#gateway;
-    const { path, headers, text } = buildRequest(this.#model, request);
+    const { path, headers, text } = buildRequest(this.#dialect, request);
     try {
       return await fetch(`${url.replace(/\/+$/, '')}${path}`, {
         method: 'POST',
         headers: {
-          ...headers,
+          ...providerHeaders(this.#wire, { apiKey: key, isCloudResource: false }, headers),
           'content-type': 'application/json',
           accept: 'text/event-stream',
-          ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
           ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
         },
         body: text,
@@ -155,7 +199,7 @@ export class GatewayChatModel implements ChatModel {
       });
     } catch (error) {
       signal.throwIfAborted();
-      throw unreachableError(url, error);
+      throw connectionError(url, error);
     }
   }
 }

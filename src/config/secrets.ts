@@ -53,6 +53,7 @@ export async function resolveSecrets(settings: Settings, env: Environment): Prom
     ...(gateway && {
       gateway: {
         url: gateway.url,
+        ...(gateway.wire && { wire: gateway.wire }),
         ...(key ? { key } : {}),
         ...(gateway.models && { models: gateway.models }),
         ...(gateway.timeout_secs === undefined ? {} : { timeoutMs: gateway.timeout_secs * 1000 }),

@@ -58,8 +58,10 @@ const mcpShape = {
 const mcpTable = z.strictObject(mcpShape, { error: 'expected a table [mcp.NAME]' });
 export type McpTable = z.infer<typeof mcpTable>;
 
+const gatewayWires = ['openai-chat', 'openai-responses', 'anthropic-messages', 'google'] as const;
 const gatewayShape = {
   url: webUrl,
+  wire: z.enum(gatewayWires, { error: `expected one of ${gatewayWires.join(', ')}` }).optional(),
   key_env: variableName.optional(),
   key_file: nonEmptyText.optional(),
   models: z.array(nonEmptyText, { error: 'expected a list of ids of models' }).optional(),

@@ -11,7 +11,8 @@ import { openaiResponses } from './responses/upstream.ts';
 import { composeTranslation } from './core/compose-translation.ts';
 import type { ClientWire, ClientWireName, Translation, UpstreamWire } from './core/wire.ts';
 
-const upstreams: Readonly<Record<WireKind, UpstreamWire>> = {
+/** The wires of providers. */
+export const upstreamWires: Readonly<Record<WireKind, UpstreamWire>> = {
   'openai-chat': openaiChat,
   'openai-responses': openaiResponses,
   'anthropic-messages': anthropicMessages,
@@ -44,7 +45,7 @@ export function translationOf(client: ClientWire, provider: WireKind): Translati
     throw invalidRequest('This model is not served on the completions wire; use POST /v1/chat/completions.', {
       param: 'model',
     });
-  const translation = composeTranslation(client, upstreams[provider]);
+  const translation = composeTranslation(client, upstreamWires[provider]);
   composedTranslations.set(pair, translation);
   return translation;
 }

@@ -290,7 +290,7 @@ describe("callers' headers are not passed on", () => {
     const credential = JSON.stringify(headers);
     expect(credential).not.toContain(key);
     expect(credential).not.toContain('other');
-    expect(headers['user-agent']).toBe('lathe-gateway');
+    expect(headers['user-agent']).toBe('lathe');
     expect(text).not.toContain('byok:x');
     expect(text).not.toContain('req_0"');
   });

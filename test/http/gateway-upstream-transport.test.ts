@@ -123,7 +123,7 @@ describe('a request to a provider', () => {
       'accept-encoding': 'identity',
       'content-type': 'application/json',
       'content-length': '8',
-      'user-agent': 'lathe-gateway',
+      'user-agent': 'lathe',
       'x-more': '1',
       authorization: 'Bearer sk-house',
       ...credential,

@@ -106,6 +106,7 @@ pins = { read = "sha256:12" }
 [gateway]
 key_env = "K"
 key_file = "k"
+wire = "openai"
 `;
     expect(await faults(() => toml(source))).toEqual([
       'host.toml:1: prot: unknown key (did you mean port?)',
@@ -124,6 +125,7 @@ key_file = "k"
       'host.toml:25: mcp.pinned.pins.read: expected sha256: and 64 hex digits, as `mcp pins NAME` prints them, got "sha256:12"',
       'host.toml:26: gateway.url: is missing; expected an http:// or https:// URL',
       'host.toml:28: gateway.key_file: key_env is set too; keep one of key_env and key_file',
+      'host.toml:29: gateway.wire: expected one of openai-chat, openai-responses, anthropic-messages, google, got "openai"',
     ]);
   });
 
@@ -213,7 +215,12 @@ describe('secrets', async () => {
   test('are read from files and variables, trimmed', async () => {
     const settings = {
       bearer_token_file: await file('bearer', 'b-token\n'),
-      gateway: { url: 'http://h/v1', key_file: await file('key', '  k-1 \n'), timeout_secs: 2 },
+      gateway: {
+        url: 'http://h/v1',
+        wire: 'google' as const,
+        key_file: await file('key', '  k-1 \n'),
+        timeout_secs: 2,
+      },
       mcp: {
         a: { command: ['x', 'y'], env: { A: '1' }, env_from: ['PEM'], cwd: '/w', pins: { t: hash } },
         b: {
@@ -229,7 +236,7 @@ describe('secrets', async () => {
       await resolveSecrets(settings, { PEM: 'one\ntwo', AUTH: 'Bearer z\n', OTHER: 'no', PATH: '/bin' }),
     ).toEqual({
       bearerToken: 'b-token',
-      gateway: { url: 'http://h/v1', key: 'k-1', timeoutMs: 2000 },
+      gateway: { url: 'http://h/v1', wire: 'google', key: 'k-1', timeoutMs: 2000 },
       mcp: [
         {
           name: 'a',

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { contracts } from '../../kernels/contracts.ts';
 import { readWgslSource } from '../../src/lab-tool/local-kernels.ts';
 import { tuneOverrides, unrollLoops } from '../../src/lab-tool/search/rewrites.ts';
+import { withoutOverlaps } from '../../src/lab-tool/search/run-search.ts';
 import { widenLoads } from '../../src/lab-tool/search/vector-loads.ts';
 import { renderHeader } from '../../src/lab/kernel-header.ts';
 import { renderStub, stubTargets } from '../../src/lab/stubs.ts';
@@ -130,4 +131,13 @@ describe('rewrites of a search', () => {
     await device.popErrorScope();
     expect(messages.filter(({ type }) => type === 'error')).toEqual([]);
   });
+});
+
+it('a search binds to slots without a component in common, spans before their components', () => {
+  const spans = new Map([
+    ['a.qkv', ['a.q', 'a.k', 'a.v']],
+    ['a.kv', ['a.k', 'a.v']],
+  ]);
+  expect(withoutOverlaps(['a.q', 'a.k', 'a.v', 'a.o', 'a.kv', 'a.qkv'], spans)).toEqual(['a.o', 'a.qkv']);
+  expect(withoutOverlaps(['a.q', 'a.kv', 'a.k'], spans)).toEqual(['a.q', 'a.kv']);
 });

@@ -1,3 +1,4 @@
+import { isRecord } from '../../util/json.ts';
 import { readErrorFields } from '../../wires/chat/failure.ts';
 import { isContextOverflow, safeMessage } from '../../wires/core/provider-faults.ts';
 import { AgentError } from '../errors.ts';
@@ -5,12 +6,20 @@ import { AgentError } from '../errors.ts';
 /** Bytes of an error body that are read. */
 const maxErrorBytes = 64 * 1024;
 
-/** The connection failed before a response came. */
-export const unreachableError = (url: string, cause: unknown): AgentError => {
+/** Codes of a connection that was made and then lost. */
+const lostConnection: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
+
+/** The request failed before a response came. */
+export function connectionError(url: string, cause: unknown): AgentError {
   const host = URL.canParse(url) ? new URL(url).host : 'its address';
+  const inner = cause instanceof Error ? cause.cause : undefined;
+  if (isRecord(inner) && lostConnection.has(String(inner['code']))) {
+    const reset = `The gateway at ${host} closed the connection before it answered; send it again.`;
+    return new AgentError('unavailable', 'gateway_reset', reset, { cause });
+  }
   const message = `The gateway at ${host} cannot be reached. Check [gateway] url in the configuration.`;
   return new AgentError('unavailable', 'gateway_unreachable', message, { cause });
-};
+}
 
 /** The stream ended without a finish reason. */
 export const interruptedError = (cause?: unknown): AgentError =>
@@ -32,12 +41,11 @@ export async function readErrorBody(response: Response): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/**
- * Whether the server wants `max_completion_tokens`. Read from the message, because not all servers set `code` or
- * `param`.
- */
-export const wantsMaxCompletionTokens = (body: string): boolean =>
-  String(readErrorFields(body)['message']).includes('max_completion_tokens');
+/** The message of a refusal. Dialects are read from it, because not all servers set `code` or `param`. */
+export const refusalMessage = (body: string): string => {
+  const { message } = readErrorFields(body);
+  return typeof message === 'string' ? message : '';
+};
 
 /** Maps status and body of an error response to an error. The key is redacted if the gateway repeats it. */
 export function toAgentError(
@@ -47,7 +55,7 @@ export function toAgentError(
   key: string | undefined,
 ): AgentError {
   const errorFields = readErrorFields(body);
-  const message = typeof errorFields['message'] === 'string' ? errorFields['message'] : '';
+  const message = refusalMessage(body);
   const serverMessage = safeMessage(
     key === undefined || key === '' ? message : message.replaceAll(key, '(key)'),
   );

@@ -1,4 +1,4 @@
-import type { ChatModelToolCall, ChatModelMessage } from '../chat-model.ts';
+import type { ChatModelToolCall, ChatModelMessage, ProviderData } from '../chat-model.ts';
 import type { TurnLoopRequest } from '../services.ts';
 
 type ToolMessage = Extract<ChatModelMessage, { role: 'tool' }>;
@@ -22,8 +22,12 @@ export class MessageHistory {
     return this.#messages;
   }
 
-  addAssistantMessage(content: string, calls: readonly ChatModelToolCall[]): void {
-    this.#messages.push({ role: 'assistant', content, calls });
+  addAssistantMessage(
+    content: string,
+    calls: readonly ChatModelToolCall[],
+    providerData?: ProviderData,
+  ): void {
+    this.#messages.push({ role: 'assistant', content, calls, ...(providerData ? { providerData } : {}) });
   }
 
   addUserMessage(content: string): void {

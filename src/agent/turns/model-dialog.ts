@@ -66,6 +66,8 @@ export class ModelDialog {
     }
     if (budget.tokensLeft < 0 || (finish === 'length' && budget.tokensLeft === 0))
       throw budget.tokenBudgetError();
+    if (finish === 'content_filter')
+      throw new AgentAbortError('error', "The content filter of the model's provider stopped the answer.");
     const calls = this.#withUniqueIds(answer.calls, n);
     if (finish === 'length') {
       // Cut off before its token limit: the context is full.
@@ -74,7 +76,7 @@ export class ModelDialog {
     }
     if (calls.length > 0) {
       this.#unusableAnswers = 0;
-      this.#history.addAssistantMessage(text, calls);
+      this.#history.addAssistantMessage(text, calls, answer.providerData);
       return calls;
     }
     const fault = describeFormatErrors(request.responseFormat, text);
@@ -99,7 +101,8 @@ export class ModelDialog {
           if (!this.#history.shorten()) throw contextTooLongError(this.#options.tools.length);
           continue;
         }
-        const ms = error.kind === 'too_many' ? retryDelaysMs[attempts] : undefined;
+        const isTransient = error.kind === 'too_many' || error.code === 'gateway_reset';
+        const ms = isTransient ? retryDelaysMs[attempts] : undefined;
         if (ms === undefined) throw error;
         attempts += 1;
         await sleep(ms, signal);

@@ -1,6 +1,12 @@
 import { raceAbort } from '../../util/race-abort.ts';
 import { AgentError } from '../errors.ts';
-import type { ChatModel, ChatModelToolCall, ChatModelEvent, ChatModelRequest } from '../chat-model.ts';
+import type {
+  ChatModel,
+  ChatModelToolCall,
+  ChatModelEvent,
+  ChatModelRequest,
+  ProviderData,
+} from '../chat-model.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 
 export interface ModelAnswer {
@@ -8,6 +14,7 @@ export interface ModelAnswer {
   readonly calls: readonly ChatModelToolCall[];
   readonly finish: Extract<ChatModelEvent, { type: 'end' }>['finish'];
   readonly usage: Extract<ChatModelEvent, { type: 'end' }>['usage'];
+  readonly providerData: ProviderData | undefined;
   /** Characters that the model wrote, including reasoning and tool calls. */
   readonly writtenLength: number;
 }
@@ -41,8 +48,8 @@ export async function readAnswer(
         throw new AgentError('unavailable', 'model_broke_off', 'The model did not complete its answer.');
       const event = next.value;
       if (event.type === 'end') {
-        const { finish, usage } = event;
-        return { text: texts.join(''), calls, finish, usage, writtenLength };
+        const { finish, usage, providerData } = event;
+        return { text: texts.join(''), calls, finish, usage, providerData, writtenLength };
       }
       if (event.type === 'call') {
         calls.push(event.call);
@@ -53,7 +60,14 @@ export async function readAnswer(
         await emit({ type: event.type, text: event.text });
       }
       if (writtenLength > maxWritten)
-        return { text: texts.join(''), calls: [], finish: 'length', usage: undefined, writtenLength };
+        return {
+          text: texts.join(''),
+          calls: [],
+          finish: 'length',
+          usage: undefined,
+          providerData: undefined,
+          writtenLength,
+        };
     }
   } finally {
     events.return?.()?.catch(() => undefined);

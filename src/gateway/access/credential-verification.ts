@@ -1,6 +1,6 @@
 import type { ByokProvider } from '../config/types.ts';
 import { WireError } from '../../wires/core/error.ts';
-import { providerHeaders } from '../upstream/credential-headers.ts';
+import { providerHeaders } from '../../wires/core/provider-headers.ts';
 import { AddressRefusedError, type UrlRules } from '../upstream/address-vetting.ts';
 import type { CredentialInput } from './credential-body.ts';
 

@@ -299,8 +299,12 @@ class Search {
     const { client, signal } = this.#ports;
     let { components } = this.#options;
     if (components.length === 0) {
-      const { slots } = await client.parts(signal);
-      components = slots.filter(({ compatible }) => compatible.includes(kernel)).map(({ slot }) => slot);
+      const [{ slots }, { spans }] = await Promise.all([client.parts(signal), client.graph(signal)]);
+      const fitting = slots.filter(({ compatible }) => compatible.includes(kernel)).map(({ slot }) => slot);
+      components = withoutOverlaps(
+        fitting,
+        new Map(spans.map(({ id, nodes }) => [slotOf(id), nodes.map(slotOf)])),
+      );
       if (components.length === 0)
         throw new HostError('unknown_component', `no component of the model takes ${kernel}`, 400);
     }
@@ -359,6 +363,26 @@ class Search {
       await sleep(hostRetryMs, undefined, { signal });
     }
   }
+}
+
+/** The slot of a component or span: its place in any layer. */
+const slotOf = (id: string): string => id.replace(/^layers\.\d+\./, 'layers.*.');
+
+/** Slots that have no component in common, longer spans first: they leave more of the graph's fusion in place. */
+export function withoutOverlaps(
+  slots: readonly string[],
+  nodesOfSpan: ReadonlyMap<string, readonly string[]>,
+): readonly string[] {
+  const nodesOf = (slot: string) => nodesOfSpan.get(slot) ?? [slot];
+  const taken = new Set<string>();
+  const kept = new Set<string>();
+  for (const slot of slots.toSorted((a, b) => nodesOf(b).length - nodesOf(a).length)) {
+    const nodes = nodesOf(slot);
+    if (nodes.some((node) => taken.has(node))) continue;
+    for (const node of nodes) taken.add(node);
+    kept.add(slot);
+  }
+  return slots.filter((slot) => kept.has(slot));
 }
 
 const isError = ({ severity }: Finding): boolean => severity === 'error';

@@ -1,4 +1,4 @@
-import type { WireKind } from '../../wires/core/types.ts';
+import type { WireKind } from './types.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
@@ -34,7 +34,7 @@ export function providerHeaders(
       ? { 'api-key': apiKey }
       : credentialHeaderByWire[wire](apiKey);
   return {
-    'user-agent': 'lathe-gateway',
+    'user-agent': 'lathe',
     // Compressed streams are delayed until a block is full.
     'accept-encoding': 'identity',
     ...requiredHeaders[wire],
