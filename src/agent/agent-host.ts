@@ -15,6 +15,7 @@ import { ExternalSessions } from './sessions/external-sessions.ts';
 import { SessionFeed } from './sessions/session-feed.ts';
 import { Peers } from './sessions/peers.ts';
 import { StoredSessions } from './sessions/store-sessions.ts';
+import { StartedProcesses } from './started-processes.ts';
 import { StoredSignals } from './signals.ts';
 import { TaskService } from './tasks/task-service.ts';
 import { builtinTools } from './tools/builtin/builtin-tools.ts';
@@ -49,6 +50,8 @@ export interface AgentHostOptions {
   readonly forbidden: readonly string[];
   /** Folder for long outputs of commands. */
   readonly outputsFolder: string;
+  /** Folder for records of started programs. */
+  readonly processesFolder: string;
   readonly operatorHash: string | undefined;
   /** Which workflows may be run by name. */
   readonly isEnabled: (name: string) => boolean;
@@ -102,7 +105,10 @@ export class AgentHost {
     const signals = new StoredSignals(store);
     const receipts = new ReceiptChain({ store, key });
     const sessions = new StoredSessions({ store, operatorHash: options.operatorHash });
-    this.#mcp = new McpServers(options.mcp, { version: options.version, clock, onNotice: options.onNotice });
+    const processes = new StartedProcesses(options.processesFolder);
+    processes.endLeftovers();
+    const { version, onNotice } = options;
+    this.#mcp = new McpServers(options.mcp, { version, clock, onNotice, processes });
     const observe: ObserveReader = {
       ...options.observe,
       sessions: () => this.feed.listRows(200),
@@ -111,7 +117,7 @@ export class AgentHost {
     };
     this.#outputs = new SavedOutputs(options.outputsFolder);
     const { forbidden, lab } = options;
-    const builtin = builtinTools({ forbidden, sandbox, lab, observe, outputs: this.#outputs });
+    const builtin = builtinTools({ forbidden, sandbox, lab, observe, outputs: this.#outputs, processes });
     const toolbox = new CombinedToolbox([builtin, this.#mcp], typeof sandbox !== 'string');
     const agents = new StoredAgents({ store, tools: toolbox });
     const changes = new PendingChanges({

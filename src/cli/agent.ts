@@ -73,6 +73,7 @@ export async function openAgent(options: OpenAgentOptions): Promise<OpenAgent> {
     builtins: await BuiltinWorkflows.open(join(options.packageRoot, 'workflows')),
     forbidden: [dataDir.path],
     outputsFolder: join(dataDir.path, 'outputs'),
+    processesFolder: join(dataDir.path, 'processes'),
     operatorHash: credentials.operatorHash,
     isEnabled: (name) => settings.enable_all_workflows === true || enabled.has(name),
     cancelledState,

@@ -146,6 +146,9 @@ describe('run suspended (input gate)', () => {
     expect(violations.map(({ path }) => path)).toEqual(expect.arrayContaining(['inputs.who', 'inputs.n']));
     for (const body of [undefined, {}, { inputs: {} }])
       expect((await verb(id, 'resume', body)).status).toBe(400);
+    // A misspelt member is no reason to go on without it.
+    const misspelt = await verb(id, 'resume', { inputs: { who: 'ann' }, input: { n: 1 } });
+    expect([misspelt.status, JSON.stringify(misspelt.json)]).toEqual([400, expect.stringContaining('input')]);
     for (const body of [[], { inputs: [] }, { inputs: 5 }, { inputs: null }])
       expect((await verb(id, 'resume', body)).status).toBe(400);
     expect((await verb(id, 'resume', '{}')).status).toBe(415);
@@ -153,7 +156,7 @@ describe('run suspended (input gate)', () => {
     expect(await detail(id)).toEqual(before);
 
     // A new run_start..run_end segment. What was dispatched from its gate is not cancelled.
-    const resumed = await verb(id, 'resume', { inputs: { who: 'ann' }, more: 1 });
+    const resumed = await verb(id, 'resume', { inputs: { who: 'ann' } });
     expect([resumed.status, resumed.json]).toEqual([200, { id, resumed: true }]);
     expect(await detail(id)).toMatchObject({ state: 'running', cancellable: false });
     expect(refusal(await cancel(id))).toEqual([409, 'not_cancellable']);

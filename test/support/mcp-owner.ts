@@ -1,13 +1,18 @@
-/** A host of one server that ends badly: `node mcp-owner.ts MODE_OF_SERVER exit|wait`. Prints the pid of the server. */
+/**
+ * A host of one server that ends badly: `node mcp-owner.ts MODE_OF_SERVER exit|wait [FOLDER]`. Prints the pid of the
+ * server, which is recorded in the folder.
+ */
+import { StartedProcesses } from '../../src/agent/started-processes.ts';
 import { systemClock } from '../../src/agent/clock.ts';
 import { McpServers } from '../../src/agent/mcp/index.ts';
 import { childConfig } from './mcp-servers.ts';
 
-const [mode = '', end] = process.argv.slice(2);
+const [mode = '', end, folder] = process.argv.slice(2);
 const servers = new McpServers([childConfig(mode)], {
   version: '1',
   clock: systemClock,
   onNotice: () => undefined,
+  processes: new StartedProcesses(folder),
 });
 servers.start();
 await servers.servers[0]?.firstAttempt;

@@ -1,6 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { afterEach, expect, test } from 'vitest';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { StartedProcesses } from '../../src/agent/started-processes.ts';
 import { isAlive } from '../support/mcp-servers.ts';
 import { supportProgram } from '../support/host.ts';
 
@@ -11,10 +15,18 @@ afterEach(() => {
 });
 
 /** A process that owns a server; resolves when it has printed the server's pid. */
-async function start(mode: string, end: string): Promise<{ owner: ChildProcess; server: number }> {
-  const child = spawn(process.execPath, ['--no-warnings', script, mode, end], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+async function start(
+  mode: string,
+  end: string,
+  folder?: string,
+): Promise<{ owner: ChildProcess; server: number }> {
+  const child = spawn(
+    process.execPath,
+    ['--no-warnings', script, mode, end, ...(folder === undefined ? [] : [folder])],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   owners.push(child);
   const [line] = (await once(child.stdout, 'data')) as [Buffer];
   return { owner: child, server: Number(line.toString()) };
@@ -36,3 +48,36 @@ test('a server ends when its host is killed with SIGKILL', async () => {
   host.kill('SIGKILL');
   await gone(server);
 });
+
+describe.skipIf(process.platform !== 'linux')(
+  'a server that ignores the end of its input and SIGTERM',
+  () => {
+    let folder = '';
+    beforeEach(async () => {
+      folder = await mkdtemp(join(tmpdir(), 'lathe-processes-'));
+    });
+    afterEach(() => rm(folder, { recursive: true, force: true }));
+
+    test('is ended by the next start when its host was killed', async () => {
+      const { owner: host, server } = await start('stubborn', 'wait', folder);
+      host.kill('SIGKILL');
+      await once(host, 'exit');
+      expect(await isAlive(server)).toBe(true);
+      expect(new StartedProcesses(folder).endLeftovers()).toBe(1);
+      await gone(server);
+      expect(await readdir(folder)).toEqual([]);
+    });
+
+    test('another process with its pid is left alone, and so is what cannot be read', async () => {
+      const forget = new StartedProcesses(folder).add(process.pid, { isGroup: false });
+      const [name = ''] = await readdir(folder);
+      const record = JSON.parse(await readFile(join(folder, name), 'utf8')) as object;
+      await writeFile(join(folder, name), JSON.stringify({ ...record, started: '1' }));
+      await writeFile(join(folder, 'torn.json'), '{"pid":1');
+      await writeFile(join(folder, 'all.json'), JSON.stringify({ ...record, pid: -1 }));
+      expect(new StartedProcesses(folder).endLeftovers()).toBe(0);
+      expect(await readdir(folder)).toEqual([]);
+      forget();
+    });
+  },
+);

@@ -75,6 +75,18 @@ describe('Printed', () => {
 const why = typeof found === 'string' ? ` (${found})` : '';
 
 describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
+  it('runs in a working folder below /tmp where all of the disk is granted', async () => {
+    const world = await sandbox();
+    expect(world.granted).toMatch(/^\/tmp\//);
+    await writeFile(join(world.granted, 'note'), 'here');
+    const granting = (write: string[]) => world.context({ read: ['/'], write });
+    const script = 'cat note; touch made && ls; ls /tmp | wc -l';
+    const all = await shell(world, script, {}, granting(['/']));
+    expect(all.output).toBe('exit code 0\nheremade\nnote\n1');
+    const shown = await shell(world, 'cat note; touch made2', {}, granting([]));
+    expect(shown).toMatchObject({ ok: false, output: expect.stringContaining('Read-only file system') });
+  });
+
   it('stages exactly the command that will run', async () => {
     const world = await sandbox();
     const call = { argv: ['echo', 'a b', "it's", '\u001b[2J'] };

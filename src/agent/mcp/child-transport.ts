@@ -3,6 +3,7 @@ import type { Readable, Writable } from 'node:stream';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { type JSONRPCMessage, JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js';
 import { withoutInherited } from '../tools/sandbox/inherited-descriptors.ts';
+import { StartedProcesses } from '../started-processes.ts';
 import { raceTimeout } from '../../util/race-timeout.ts';
 import { cleanLine } from './clean-text.ts';
 import type { McpTransport } from './config.ts';
@@ -24,6 +25,7 @@ export class ChildTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   readonly #server: Extract<McpTransport, { kind: 'stdio' }>;
+  readonly #processes: StartedProcesses;
   #child: ChildProcessByStdio<Writable, Readable, Readable> | undefined;
   #exited: Promise<void> = Promise.resolve();
   /** Chunks of the incomplete line. */
@@ -33,8 +35,9 @@ export class ChildTransport implements Transport {
   #stderr = '';
   #failure: Error | undefined;
 
-  constructor(server: Extract<McpTransport, { kind: 'stdio' }>) {
+  constructor(server: Extract<McpTransport, { kind: 'stdio' }>, processes = new StartedProcesses(undefined)) {
     this.#server = server;
+    this.#processes = processes;
   }
 
   async start(): Promise<void> {
@@ -50,6 +53,7 @@ export class ChildTransport implements Transport {
       }),
     ) as ChildProcessByStdio<Writable, Readable, Readable>;
     this.#child = child;
+    const forget = this.#processes.add(child.pid, { isGroup: true });
     child.stdin.on('error', (error) => this.onerror?.(error));
     child.stdout.on('data', (chunk: Buffer) => this.#readChunk(chunk));
     child.stderr.on('data', (chunk: Buffer) => {
@@ -59,6 +63,7 @@ export class ChildTransport implements Transport {
       child.once('exit', (code, signal) => {
         // Remaining processes of the group must not hold the pipes open. From now on the pid may be reused.
         this.kill();
+        forget();
         this.#child = undefined;
         void this.#waitForOutput(child).then(() => {
           this.#setFailure(

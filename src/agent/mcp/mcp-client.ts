@@ -9,6 +9,7 @@ import { ErrorCode, McpError, ToolListChangedNotificationSchema } from '@modelco
 import { z } from 'zod';
 import { raceTimeout } from '../../util/race-timeout.ts';
 import type { ToolOutput } from '../tool.ts';
+import type { StartedProcesses } from '../started-processes.ts';
 import type { McpServerConfig } from './config.ts';
 import { callResult, toToolOutput } from './tool-output.ts';
 import { ChildTransport } from './child-transport.ts';
@@ -27,6 +28,7 @@ const toolsPage = z.looseObject({ tools: z.array(z.unknown()), nextCursor: z.str
 export interface McpClientOptions {
   /** Version of this program, sent to the server. */
   readonly version: string;
+  readonly processes?: StartedProcesses;
   /** Aborts connecting. */
   readonly signal: AbortSignal;
   /** Called as soon as the server is started, with a function that kills it at once when the process exits. */
@@ -54,7 +56,8 @@ export interface McpClient {
 export async function connectClient(config: McpServerConfig, options: McpClientOptions): Promise<McpClient> {
   const { transport } = config;
   const tryConnect = (createTransport: MakeTransport) => connect(createTransport, config, options);
-  if (transport.kind === 'stdio') return await tryConnect(() => new ChildTransport(transport));
+  if (transport.kind === 'stdio')
+    return await tryConnect(() => new ChildTransport(transport, options.processes));
   const url = new URL(transport.url);
   const requestInit = { headers: transport.headers };
   try {

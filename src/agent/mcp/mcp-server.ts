@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts';
 import type { Tool, ToolOutput, ToolSource } from '../tool.ts';
 import type { McpClient } from './mcp-client.ts';
+import type { StartedProcesses } from '../started-processes.ts';
 import type { McpServerConfig } from './config.ts';
 import { type ListedTool, parseListedTool } from './listed-tool.ts';
 import { mcpToolName } from './tool-name.ts';
@@ -10,6 +11,8 @@ export interface McpOptions {
   /** Version of this program, sent to servers. */
   readonly version: string;
   readonly clock: Clock;
+  /** Where started servers are recorded; default nowhere. */
+  readonly processes?: StartedProcesses;
   /** Called when a server connects, is lost, or lists an unusable tool. */
   readonly onNotice: (message: string) => void;
   readonly timings?: Partial<Timings>;
@@ -155,6 +158,7 @@ export class McpServer implements ToolSource, McpServerView {
       const { connectClient: openClient } = await import('./mcp-client.ts');
       client = await openClient(this.config, {
         version: this.#options.version,
+        ...(this.#options.processes ? { processes: this.#options.processes } : {}),
         signal: this.#closing.signal,
         onStarted: (kill) => {
           this.#killProcess = kill;

@@ -21,8 +21,9 @@ export const runRequest = z
   )
   .meta({ id: 'RunRequest' });
 
+/** Strict: inputs under a misspelt name would be left out. */
 export const resumeRequest = z
-  .object(
+  .strictObject(
     {
       inputs: jsonObject('expected an object of inputs')
         .optional()

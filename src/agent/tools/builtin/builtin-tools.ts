@@ -3,6 +3,7 @@ import type { ResolveHost } from '../../../addresses/resolve.ts';
 import type { FetchLimits } from '../network/fetch-text.ts';
 import { Confinement } from '../paths/confinement.ts';
 import { type Bubblewrap, type SandboxLimits, defaultLimits } from '../sandbox/bubblewrap.ts';
+import type { StartedProcesses } from '../../started-processes.ts';
 import { SavedOutputs } from '../sandbox/saved-outputs.ts';
 import { FileChangeSet } from './file-change-set.ts';
 import { fsDelete } from './fs-delete.ts';
@@ -32,11 +33,13 @@ export interface BuiltinOptions {
   readonly sandboxLimits?: Partial<SandboxLimits>;
   /** Where long outputs of commands are saved; by default they are not. */
   readonly outputs?: SavedOutputs;
+  /** Where running commands are recorded; by default they are not. */
+  readonly processes?: StartedProcesses;
 }
 
 /** The built-in tools, in the order of the catalog. */
 export function builtinTools(options: BuiltinOptions): ToolSource {
-  const { forbidden, sandbox, lab, observe, resolve, fetchLimits, sandboxLimits } = options;
+  const { forbidden, sandbox, lab, observe, resolve, fetchLimits, sandboxLimits, processes } = options;
   const { outputs = new SavedOutputs(undefined) } = options;
   const confinement = new Confinement(forbidden);
   const changes = new FileChanges(confinement);
@@ -49,7 +52,7 @@ export function builtinTools(options: BuiltinOptions): ToolSource {
     { ...fsEdit(confinement, changes), set },
     { ...fsDelete(confinement, changes), set },
     httpGet(resolve, fetchLimits),
-    runCommand({ confinement, sandbox, limits: { ...defaultLimits, ...sandboxLimits }, outputs }),
+    runCommand({ confinement, sandbox, limits: { ...defaultLimits, ...sandboxLimits }, outputs, processes }),
     ...labReadTools(lab),
     ...labMeasureTools(lab),
     ...labBindTools(lab),

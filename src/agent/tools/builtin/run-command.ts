@@ -1,13 +1,14 @@
 import { statSync } from 'node:fs';
 import type { ChangeTool, Proposal, ToolOutput } from '../../tool.ts';
 import type { Confinement } from '../paths/confinement.ts';
-import { resolvePath, UnresolvedPath } from '../paths/resolve-path.ts';
-import { isAllowed, resolveGrantRoots, type PathGrants } from '../paths/grant-roots.ts';
+import { isWithin, resolvePath, UnresolvedPath } from '../paths/resolve-path.ts';
+import { type GrantRoot, isAllowed, resolveGrantRoots, type PathGrants } from '../paths/grant-roots.ts';
 import { withRefusalAsOutput, baseMovedError, escapeLine, Refusal } from '../refusal.ts';
 import { globMatches } from '../../agents/name-glob.ts';
 import type { Bubblewrap, SandboxLimits } from '../sandbox/bubblewrap.ts';
 import { GuardedFiles } from '../sandbox/guarded-files.ts';
 import { type CommandResult, runSandboxed } from '../sandbox/run-sandboxed.ts';
+import type { StartedProcesses } from '../../started-processes.ts';
 import type { SavedOutputs } from '../sandbox/saved-outputs.ts';
 import { changeSchema, listSchema, integerSchema, pathSchema, textSchema } from './schema.ts';
 import { readIntent } from './staged-file.ts';
@@ -38,9 +39,16 @@ export interface CommandOptions {
   readonly sandbox: Bubblewrap | string;
   readonly limits: SandboxLimits;
   readonly outputs: SavedOutputs;
+  readonly processes?: StartedProcesses | undefined;
 }
 
-export const runCommand = ({ confinement, sandbox, limits, outputs }: CommandOptions): ChangeTool => ({
+export const runCommand = ({
+  confinement,
+  sandbox,
+  limits,
+  outputs,
+  processes,
+}: CommandOptions): ChangeTool => ({
   kind: 'change',
   name: 'run_command',
   description:
@@ -105,9 +113,16 @@ export const runCommand = ({ confinement, sandbox, limits, outputs }: CommandOpt
       throw baseMovedError(
         `${cwd} is no longer the folder that this command was proposed for, so it was not run.`,
       );
-    const mounts = { roots, forbidden: confinement.forbidden };
+    const mounts = { roots: withWorkingFolder(roots, cwd), forbidden: confinement.forbidden };
     const save = () => outputs.create(reader);
-    const command = { argv, mounts, cwd, timeoutMs: timeout * 1000, save };
+    const command = {
+      argv,
+      mounts,
+      cwd,
+      timeoutMs: timeout * 1000,
+      save,
+      ...(processes ? { processes } : {}),
+    };
     const writable = roots.filter(({ write }) => write).map(({ path }) => path);
     const guarded = approval === 'grants' ? await GuardedFiles.save(writable) : undefined;
     let takenBack: readonly string[] = [];
@@ -125,6 +140,12 @@ export const runCommand = ({ confinement, sandbox, limits, outputs }: CommandOpt
     };
   },
 });
+
+/** The sandbox has a /tmp of its own, also where all of the disk is granted: a working folder below it is mounted. */
+function withWorkingFolder(roots: readonly GrantRoot[], cwd: string): readonly GrantRoot[] {
+  if (cwd === '/tmp' || !isWithin('/tmp', cwd) || !roots.some(({ path }) => path === '/')) return roots;
+  return [...roots, { path: cwd, granted: cwd, write: isAllowed(roots, cwd, 'write') }];
+}
 
 /** The host's data are hidden from commands by their path, so a moved folder would be visible. */
 const hostDataMovedMessage =

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import os from 'node:os';
 import type { Readable } from 'node:stream';
+import type { StartedProcesses } from '../../started-processes.ts';
 import { withoutInherited } from './inherited-descriptors.ts';
 import { type Bubblewrap, sandboxEnvironment, type SandboxLimits } from './bubblewrap.ts';
 import type { Mounts } from './mounts.ts';
@@ -24,6 +25,7 @@ export interface SandboxCommand {
   readonly timeoutMs: number;
   /** Where an output goes that is too long to be shown whole. */
   readonly save?: () => SavedOutput | undefined;
+  readonly processes?: StartedProcesses;
 }
 
 /** Twice as much, with the lines around it, fits what a model is shown (`truncateOutput`). */
@@ -33,7 +35,7 @@ const infoFd = 3;
 /** Runs a command in the sandbox, and leaves no process behind. Stdout and stderr are merged in order. */
 export async function runSandboxed(
   bubblewrap: Bubblewrap,
-  { argv, mounts, cwd, timeoutMs, save }: SandboxCommand,
+  { argv, mounts, cwd, timeoutMs, save, processes }: SandboxCommand,
   limits: SandboxLimits,
   signal: AbortSignal,
 ): Promise<CommandResult> {
@@ -44,6 +46,8 @@ export async function runSandboxed(
   const child = withoutInherited(['ignore', 'pipe', 'pipe', 'pipe'], (stdio) =>
     spawn(program, args, { env: sandboxEnvironment, stdio }),
   );
+  // bwrap ends with its parent, but not before it has asked for that.
+  const forget = processes?.add(child.pid, { isGroup: false });
   const output = new CommandOutput(outputPartBytes, save);
   let endReason: string | undefined;
   let sandboxPid: number | undefined;
@@ -95,6 +99,7 @@ export async function runSandboxed(
     clearTimeout(timer);
     signal.removeEventListener('abort', abort);
     stopMonitor();
+    forget?.();
     for (const stream of [...streams, infoStream]) stream.destroy();
     await output.close();
     await group?.remove();
