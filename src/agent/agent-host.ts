@@ -181,11 +181,13 @@ export class AgentHost {
       this.#onFault('saved outputs of commands', error);
     }
     await this.changes.sweep().catch((error: unknown) => this.#onFault('pending changes', error));
-    await this.tasks.recover().catch((error: unknown) => this.#onFault('tasks', error));
+    const tasks = this.#isResumed ? this.tasks.recover() : this.tasks.findInterrupted();
+    await tasks.catch((error: unknown) => this.#onFault('tasks', error));
   }
 
-  /** Continues interrupted runs. Call it when the model is loaded, or when it is known that there is none. */
+  /** Continues interrupted tasks and runs. Call it when the model is loaded, or when it is known that there is none. */
   async resume(): Promise<void> {
+    await this.tasks.recover();
     await this.runs.recover();
     this.#isResumed = true;
   }

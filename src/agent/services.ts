@@ -7,7 +7,7 @@ import type { ReceiptBody, WorkReceipt } from './shapes/receipt.ts';
 import type { Session } from './shapes/session.ts';
 import type { ToolCatalogEntry } from './shapes/tool.ts';
 import type { AbortReason, NewTurnEvent } from './shapes/turn-event.ts';
-import type { ChatModelRequest } from './chat-model.ts';
+import type { ChatModelMessage, ChatModelRequest } from './chat-model.ts';
 import type { ChangeTool, Proposal, StagedFiles, Tool, ToolContext, ToolOutput } from './tool.ts';
 
 /** Interfaces between the services of the agent plane. Actors are written as `acts.by` (src/store/schema.ts). */
@@ -28,8 +28,36 @@ export interface TurnLoopRequest {
   readonly trace: { readonly span: TraceSpan; readonly idPrefix: string };
   /** When a change is staged, a task tells the model and continues; a step waits for the decision. */
   readonly onStaged: 'go_on' | 'wait';
+  /** The recorded conversation that this request goes on with; absent: a new one, which is not recorded. */
+  readonly conversation?: Conversation;
+  /** Whether the signal was aborted because the host stops. */
+  readonly isHostStopping?: () => boolean;
   /** Awaited before a change with side effects may be applied. */
   readonly beforeEffect?: () => Promise<void>;
+}
+
+/** The conversation of a task with its model, as recorded. */
+export interface Conversation {
+  /** Without the system message. */
+  readonly messages: readonly ChatModelMessage[];
+  /** Number of the last turn, 0 before the first: numbers of turns go on over all parts. */
+  readonly lastTurn: number;
+  /** What a host that ended had done of this request; absent: the request begins. */
+  readonly interrupted?: InterruptedWork;
+  /** Adds messages to the record, all or none. */
+  record(messages: readonly ChatModelMessage[]): Promise<void>;
+}
+
+/** What the events say of a request that was interrupted. */
+export interface InterruptedWork {
+  /** Turns with an answer, and their usage where all of them reported it. */
+  readonly totals: TurnTotals;
+  /** How often it was interrupted before. */
+  readonly resumes: number;
+  /** Completion tokens of the turns that reported them. */
+  readonly completionTokens: number;
+  /** The calls that were begun, by id: the change that each staged, and its output if it has one. */
+  readonly calls: ReadonlyMap<string, { readonly pendingId?: string; readonly output?: string }>;
 }
 
 export interface TurnTotals {
@@ -38,6 +66,8 @@ export interface TurnTotals {
   readonly usage?: { readonly prompt_tokens: number; readonly completion_tokens: number };
 }
 export type TurnLoopResult =
+  /** The host stops while a person decides: the next start goes on. No event was emitted. */
+  | ({ readonly kind: 'suspended' } & TurnTotals)
   | ({ readonly kind: 'answer'; readonly text: string } & TurnTotals)
   | ({ readonly kind: 'aborted'; readonly reason: AbortReason; readonly message: string } & TurnTotals);
 
@@ -66,6 +96,8 @@ export interface Toolbox {
 }
 
 export interface ChangeDecision {
+  /** What the person who discarded it wrote. */
+  readonly note?: string;
   readonly state: 'applied' | 'discarded' | 'expired' | 'failed';
   /** Output of the applied change. */
   readonly output?: ToolOutput;

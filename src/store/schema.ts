@@ -1,3 +1,5 @@
+import type { Generated } from 'kysely';
+
 /**
  * The tables of both databases. Times are RFC 3339 texts in UTC with milliseconds, which sort as texts; flags are 0 and 1;
  * a `Json` column is a text that the module that owns the table writes and reads.
@@ -61,6 +63,29 @@ interface Tasks {
   idempotency_key: string | null;
   request_digest: string | null;
   session_id: string | null;
+  /** The part of the conversation that runs, or ran last, from 1. */
+  part: Generated<number>;
+}
+
+/** Messages of a task's conversation with its model, without the system message. */
+interface TaskMessages {
+  task_id: string;
+  n: number;
+  at: Time;
+  message: Json;
+}
+
+/** Parts of a task's conversation after the first, which is the task's own request. */
+interface TaskParts {
+  task_id: string;
+  /** From 2. */
+  n: number;
+  /** `seq` of its `message` event. */
+  first_seq: number;
+  started_at: Time;
+  request: Json;
+  request_digest: string;
+  idempotency_key: string | null;
 }
 
 /** Lines of a task's or a run's stream, under its id. */
@@ -120,6 +145,8 @@ interface Runs {
   id: string;
   endpoint_id: string;
   workflow: string;
+  idempotency_key: string | null;
+  request_digest: string | null;
   /** The workflow's source when the run started. */
   source: string;
   digest: string;
@@ -346,6 +373,8 @@ export interface Tables {
   acts: Acts;
   agents: Agents;
   tasks: Tasks;
+  task_messages: TaskMessages;
+  task_parts: TaskParts;
   events: Events;
   pending: Pending;
   workflows: Workflows;

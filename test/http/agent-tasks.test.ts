@@ -4,6 +4,7 @@ import { StoreError } from '../../src/store/index.ts';
 import { describeDatabases, freshSqlite } from '../support/databases.ts';
 import { type OpenAiScript, scriptedOpenAi } from '../support/scripted-openai.ts';
 import { routeServers } from '../support/serve-routes.ts';
+import { until } from '../support/until.ts';
 import { openTaskWorld } from '../support/task-world.ts';
 import { changeTool, okOutput, readTool } from '../support/turn-world.ts';
 
@@ -80,6 +81,7 @@ describeDatabases('tasks', (url) => {
       outcome: 'answer',
       answer: 'A cat.',
       session_id: 'shere-1',
+      parts: 1,
       turns: [
         { n: 1, tool_calls: [{ tool: 'look', ok: true }] },
         { n: 2, text: 'A cat.', tool_calls: [] },
@@ -304,6 +306,7 @@ describeDatabases('tasks', (url) => {
       ...Array.from({ length: 32 }, () => 200),
       429,
     ]);
+    await until(async () => (await tasks.live()).every(({ last_event }) => last_event === 'turn 1'));
     const live = await tasks.live();
     expect(live.map(({ id }) => Number(id.slice(1)))).toEqual(Array.from({ length: 32 }, (_, i) => 32 - i));
     expect(live[0]).toMatchObject({
@@ -512,13 +515,15 @@ describe('tasks of a gateway', () => {
     expect(others[0]).toEqual({ ...same, max_completion_tokens: limit });
   });
 
-  it('retries a refused limit at most once, under its other name', async () => {
+  it('asks for fewer tokens where a refusal names its limit, and once under its other name', async () => {
     const message = 'max_tokens is too large: 32000. This model supports at most 4096 completion tokens.';
-    const large = await end([
-      { status: 400, error: { message, param: 'max_tokens', code: 'invalid_value' } },
-    ]);
+    const refusal = { status: 400, error: { message, param: 'max_tokens', code: 'invalid_value' } };
+    const small = await end([refusal, { text: 'Said.' }]);
+    expect(small.end).toMatchObject({ type: 'answer', text: 'Said.' });
+    expect(small.gateway.requests.map(({ body }) => body.max_tokens)).toEqual([16_384, 4096]);
+    const large = await end([refusal]);
     expect(large.end).toHaveProperty('message', `The gateway failed (400). It says: ${message}`);
-    expect(large.gateway.requests).toHaveLength(1);
+    expect(large.gateway.requests).toHaveLength(2);
     const never = await end([{ status: 400, error: { message: 'No max_completion_tokens either.' } }]);
     expect(never.end).toHaveProperty('message', expect.stringContaining('failed (400)'));
     expect(never.gateway.requests).toHaveLength(2);

@@ -27,9 +27,9 @@ const expected: Readonly<Record<string, string>> = {
     llamaCppChatCompletions llamaCppResponses llamaCppCompletion llamaCppCompletions llamaCppInfill llamaCppEmbedding llamaCppEmbeddings
     llamaCppTokenize llamaCppDetokenize llamaCppApplyTemplate
     ollamaChat ollamaGenerate ollamaEmbed ollamaEmbeddings`,
-  'read agent approve': `listAgents getAgent getTask readTaskEvents listTools listRuns getRun readRunEvents listSessions
+  'read agent approve': `listAgents getAgent getTask listTasks readTaskEvents listTools listRuns getRun readRunEvents listSessions
     getReceipt listWorkflows getWorkflow listBuiltinWorkflows lintWorkflow listPendingChanges getPendingChange listActs`,
-  agent: `createTask stopTask runWorkflow emitEvent pauseRun resumeRun runNow cancelSession revokeSession
+  agent: `createTask sendTaskMessage stopTask runWorkflow emitEvent pauseRun resumeRun runNow cancelSession revokeSession
     registerSession beatSession endSession`,
   approve: `approvePendingChange approvePendingChanges discardPendingChange createAgent putAgent deleteAgent
     createWorkflow putWorkflow deleteWorkflow forkWorkflow`,

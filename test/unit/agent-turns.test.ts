@@ -16,7 +16,7 @@ import {
 import { ManualClock } from '../support/manual-clock.ts';
 
 const aborted = (result: TurnLoopResult) =>
-  result.kind === 'aborted' ? [result.reason, result.message] : [result.text];
+  result.kind === 'aborted' ? [result.reason, result.message] : [result.kind === 'answer' && result.text];
 const look = readTool('look', () => okOutput('a cat'));
 
 describe('the turn loop', () => {

@@ -251,10 +251,10 @@ export class PendingChanges implements PendingChangeService {
       if (!row) throw changeNotFound(id);
       if (this.#isOverdue(row)) await this.#expire();
       const { state } = row;
+      if (state === 'staged' || state === 'applying') return undefined;
       const output = readOutput(row);
-      return state === 'staged' || state === 'applying'
-        ? undefined
-        : { state, ...(output ? { output } : {}) };
+      const note = state === 'discarded' ? await this.#pendingStore.findNote(id) : undefined;
+      return { state, ...(output ? { output } : {}), ...(note === undefined ? {} : { note }) };
     } catch (error) {
       // The wait may take days and must survive a temporary database failure.
       if (error instanceof StoreError) return undefined;

@@ -201,6 +201,20 @@ export class PendingStore {
     });
   }
 
+  /** What the person wrote who discarded a change; the journal has it. */
+  async findNote(id: string): Promise<string | undefined> {
+    const act = await this.#store.read((db) =>
+      db
+        .selectFrom('acts')
+        .select('note')
+        .where('target', '=', id)
+        .where('verb', '=', 'discard')
+        .where('outcome', '=', 'applied')
+        .executeTakeFirst(),
+    );
+    return act?.note ?? undefined;
+  }
+
   /** Journals a refused decision. */
   async journalRefusal(
     row: PendingRow,

@@ -41,11 +41,37 @@ export const taskRequest = z
         .describe('Format of the answer.'),
       limits: agentLimits.optional().describe("Override the agent's limits, member by member."),
       sampling: agentSampling.optional().describe("Overrides the agent's sampling, member by member."),
+      approvals: z
+        .enum(['later', 'wait'], { error: "expected 'later' or 'wait'" })
+        .optional()
+        .describe(
+          'What happens when a change is staged: `later` (default), the agent goes on and knows that a person will decide; `wait`, the task waits for the decision, and the agent is told the outcome.',
+        ),
     },
     { error: 'expected a JSON object' },
   )
   .meta({ id: 'TaskRequest' });
 export type TaskRequest = z.infer<typeof taskRequest>;
+
+/** A message that goes on with a task. Absent members are those of the task's request. */
+export const messageRequest = z
+  .strictObject(
+    {
+      prompt: taskRequest.shape.prompt,
+      inputs: taskRequest.shape.inputs,
+      response_format: taskRequest.shape.response_format,
+      limits: taskRequest.shape.limits,
+      sampling: taskRequest.shape.sampling,
+      approvals: taskRequest.shape.approvals,
+    },
+    { error: 'expected a JSON object' },
+  )
+  .meta({ id: 'MessageRequest' });
+export type MessageRequest = z.infer<typeof messageRequest>;
+
+export const taskRow = z.object({ ...session.shape, agent: text, parts: count }).meta({ id: 'TaskRow' });
+export const taskList = z.object({ tasks: z.array(taskRow) }).meta({ id: 'TaskList' });
+export type TaskList = z.infer<typeof taskList>;
 
 export const taskDetail = z
   .object({
@@ -56,6 +82,7 @@ export const taskDetail = z
     answer: text.optional(),
     message: text.optional().describe('Why there is no answer.'),
     session_id: text.optional().describe('The store session, which can be revoked.'),
+    parts: count.describe('Parts of the conversation: the request, and the messages after it.'),
     turns: z.array(
       z.object({
         n: count,

@@ -17,12 +17,21 @@ export const turnEvent = z
       agent: text,
       session_id: text.optional().describe('The store session that the task acts under.'),
     }),
+    eventSchema('message', {
+      part: count.describe('The part of the conversation that begins, from 2.'),
+      prompt: text,
+      session_id: text.optional().describe('The store session that this part acts under.'),
+    }).describe('A person goes on with the task; after the end of its last part.'),
+    eventSchema('resumed', {}).describe('The host was started again and goes on with the task.'),
     eventSchema('turn', { n: count.describe('From 1.') }),
     eventSchema('delta', { text }),
     eventSchema('reasoning', { text }),
     eventSchema('tool_call', { call_id: text, tool: text, arguments: z.unknown() }),
     eventSchema('tool_result', { call_id: text, ok: z.boolean(), output: text, truncated: z.boolean() }),
     eventSchema('staged', { pending_id: text, tool: text, summary: text }),
+    eventSchema('waiting', { pending_id: text }).describe(
+      'The task waits for the decision on this change; the next `tool_result` tells it.',
+    ),
     eventSchema('usage', usage.shape),
     eventSchema('answer', {
       text,

@@ -1,6 +1,8 @@
 import type { Store, Tx } from '../../store/index.ts';
 import type { ReceiptStore, SignalStore, TurnTotals, StoreSessions } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import { partId, readPart } from './parts.ts';
+import type { TaskRow } from './rows.ts';
 import { describeTurnEvent } from './task-texts.ts';
 
 export type FinalTurnEvent = Extract<NewTurnEvent, { type: 'answer' | 'aborted' }>;
@@ -29,6 +31,11 @@ export async function endTask(
 ): Promise<void> {
   const state = event.type === 'answer' ? 'completed' : event.reason === 'cancelled' ? 'cancelled' : 'failed';
   const { type: _, ...result } = event;
+  const before = await tx
+    .selectFrom('tasks')
+    .select(['part', 'turns', 'prompt_tokens', 'completion_tokens'])
+    .where('id', '=', id)
+    .executeTakeFirstOrThrow();
   const row = await tx
     .updateTable('tasks')
     .set({
@@ -37,21 +44,20 @@ export async function endTask(
       ended_at: store.time(),
       last_event: describeTurnEvent(event) ?? null,
       result: JSON.stringify(result),
-      turns: totals.turns,
-      prompt_tokens: totals.usage?.prompt_tokens ?? null,
-      completion_tokens: totals.usage?.completion_tokens ?? null,
+      ...sumOfParts(before, totals),
     })
     .where('id', '=', id)
     .where('state', '=', 'running')
     .returningAll()
     .executeTakeFirstOrThrow(() => new TaskAlreadyEnded(id));
-  const { agent, title, cwd, started_at, ended_at, session_id, outcome } = row;
+  const { agent, title, cwd, ended_at, session_id, outcome } = row;
+  const { startedAt } = await readPart(tx, row);
   const { usage } = totals;
   await receipts.add(tx, {
-    id,
+    id: partId(id, row.part),
     kind: 'task',
     outcome: state,
-    started_at,
+    started_at: startedAt,
     ended_at: ended_at ?? store.time(),
     title,
     agent,
@@ -61,4 +67,18 @@ export async function endTask(
   });
   await signals.emit(tx, `task.${state}`, { id, agent, title, outcome });
   if (session_id !== null) await sessions.close(tx, session_id);
+}
+
+/** Totals of all parts. Tokens are known only when all parts know them. */
+function sumOfParts(
+  before: Pick<TaskRow, 'part' | 'turns' | 'prompt_tokens' | 'completion_tokens'>,
+  { turns, usage }: TurnTotals,
+): Pick<TaskRow, 'turns' | 'prompt_tokens' | 'completion_tokens'> {
+  const sum = (earlier: number | null, later: number | undefined) =>
+    later === undefined ? null : before.part === 1 ? later : earlier === null ? null : earlier + later;
+  return {
+    turns: before.turns + turns,
+    prompt_tokens: sum(before.prompt_tokens, usage?.prompt_tokens),
+    completion_tokens: sum(before.completion_tokens, usage?.completion_tokens),
+  };
 }

@@ -51,6 +51,7 @@ export async function insertTask(
     idempotency_key: idempotencyKey ?? null,
     request_digest: digest,
     session_id: sessionId,
+    part: 1,
   };
   await tx.insertInto('tasks').values(row).execute();
   await log.insert(tx, id, 0, { type: 'start', task_id: id, agent: request.agent, session_id: sessionId });

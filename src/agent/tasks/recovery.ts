@@ -4,12 +4,6 @@ import type { TurnTotals } from '../services.ts';
 import { endTask, type TaskEndServices, type FinalTurnEvent } from './end-task.ts';
 import { readStoredEvents } from './stored-events.ts';
 
-const abortedEvent: FinalTurnEvent = {
-  type: 'aborted',
-  reason: 'error',
-  message: 'The host ended during this task. Start it again if you still need it.',
-};
-
 /** Ids of tasks that the previous process of this host left running. */
 export async function listOrphanedTasks({ store }: TaskEndServices): Promise<string[]> {
   const rows = await store.read((db) =>
@@ -24,16 +18,18 @@ export async function listOrphanedTasks({ store }: TaskEndServices): Promise<str
   return rows.map(({ id }) => id);
 }
 
-/** Ends one orphaned task. */
+/** Ends one orphaned task that cannot go on. */
 export async function endOrphanedTask(
   services: TaskEndServices & { readonly log: EventLog },
   id: string,
+  event: FinalTurnEvent,
+  firstSeq: number,
 ): Promise<void> {
   const { store, log } = services;
-  const totals = await readTotals(readStoredEvents(store, id));
+  const totals = await readTotals(readStoredEvents(store, id, firstSeq - 1));
   await store.transaction(async (tx) => {
-    await log.insert(tx, id, await log.nextSeq(tx, id), abortedEvent);
-    await endTask(services, tx, id, abortedEvent, totals);
+    await log.insert(tx, id, await log.nextSeq(tx, id), event);
+    await endTask(services, tx, id, event, totals);
   });
 }
 

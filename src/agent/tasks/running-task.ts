@@ -27,6 +27,8 @@ export interface RunningTaskOptions extends TaskEndServices {
 /** One running task. It needs no reader of its events. */
 export class RunningTask {
   readonly #options: RunningTaskOptions;
+  /** Whether a person has to decide on a change before it goes on. */
+  isWaiting = false;
   /** `last_event` of the session feed. */
   lastEvent = 'started';
 
@@ -37,7 +39,14 @@ export class RunningTask {
   /** Resolves when the end of the task is stored, or storing it has failed. Never rejects. */
   async run(): Promise<void> {
     const { writer, span, stopping, onFault, id } = this.#options;
-    const { event, totals } = await this.#runTurns();
+    const end = await this.#runTurns();
+    if (!end) {
+      // The next start goes on; the row stays as it is.
+      span.end({ outcome: 'abandoned', code: 'suspended' });
+      await writer.end().catch((error: unknown) => onFault(`the stream of ${id}`, error));
+      return;
+    }
+    const { event, totals } = end;
     span.attributes.turns = totals.turns;
     if (totals.usage) {
       span.attributes.promptTokens = totals.usage.prompt_tokens;
@@ -54,17 +63,21 @@ export class RunningTask {
     }
   }
 
-  async #runTurns(): Promise<{ event: FinalTurnEvent; totals: TurnTotals }> {
+  /** @returns undefined when the host stops while a person decides */
+  async #runTurns(): Promise<{ event: FinalTurnEvent; totals: TurnTotals } | undefined> {
     const { turnRunner, request, stopping, onFault, id } = this.#options;
     let finalEvent: FinalTurnEvent | undefined;
     const emit = async (event: NewTurnEvent) => {
       this.lastEvent = describeTurnEvent(event) ?? this.lastEvent;
+      if (event.type === 'waiting') this.isWaiting = true;
+      else if (event.type === 'tool_result') this.isWaiting = false;
       // The final event is written together with the end of the task.
       if (event.type === 'answer' || event.type === 'aborted') finalEvent = event;
       else await this.#options.writer.append(event);
     };
     try {
       const totals = await turnRunner.run(request, emit, stopping);
+      if (totals.kind === 'suspended') return undefined;
       if (finalEvent) return { event: finalEvent, totals };
       onFault(id, new Error('the turns ended without a last event'));
     } catch (error) {

@@ -8,8 +8,9 @@ const readBatchSize = 64;
 export async function* readStoredEvents(
   store: Store,
   stream: string,
+  after = -1,
 ): AsyncGenerator<TurnEvent, void, undefined> {
-  let last = -1;
+  let last = after;
   for (;;) {
     const rows = await store.read((db) =>
       db

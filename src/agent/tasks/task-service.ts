@@ -4,23 +4,30 @@ import { AgentError } from '../errors.ts';
 import { AgentAbortError } from '../turns/agent-abort-error.ts';
 import type { EventLog } from '../event-log.ts';
 import type { ChatModels } from '../chat-model.ts';
-import type { AgentStore, LiveSessionSource, StoreSessions, TurnRunner } from '../services.ts';
+import type { AgentStore, Conversation, LiveSessionSource, StoreSessions, TurnRunner } from '../services.ts';
 import type { Route } from '../shapes/common.ts';
 import type { Session } from '../shapes/session.ts';
-import type { TaskDetail, TaskRequest } from '../shapes/task.ts';
+import type { MessageRequest, TaskDetail, TaskList, TaskRequest } from '../shapes/task.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { TaskEndServices } from './end-task.ts';
 import { type TaskPlan, planTask } from './plan-task.ts';
 import { endOrphanedTask, listOrphanedTasks } from './recovery.ts';
 import { type TaskRow, toTaskSession } from './rows.ts';
 import { RunningTask } from './running-task.ts';
-import { requestDigest } from './request-digest.ts';
+import { requestDigest } from '../request-digest.ts';
 import { findTaskByKey, insertTask, type StartedTask } from './insert-task.ts';
 import { readStoredEvents } from './stored-events.ts';
+import { findPartByKey, insertPart, partId, readPart, requestOfPart, taskRunning } from './parts.ts';
+import { newConversation, readConversation } from './task-conversation.ts';
+import { promptMessage } from '../turns/message-history.ts';
 import { summarizeTurns } from './turn-summary.ts';
 
-/** Maximum concurrent tasks. */
+/** Maximum concurrent tasks, without those that wait for a person. */
 const maxAtOnce = 32;
+/** How often a task goes on after the host ended: the task itself may be the cause. */
+const maxResumes = 10;
+const endedMessage = 'The host ended during this task. Start it again if you still need it.';
+const startingMessage = 'The host is starting; send it again in a moment.';
 
 export interface TaskServiceOptions extends TaskEndServices {
   readonly store: Store;
@@ -34,6 +41,14 @@ export interface TaskServiceOptions extends TaskEndServices {
   readonly cancelledState: boolean;
   /** Called with unexpected errors. */
   readonly onFault: (where: string, error: unknown) => void;
+}
+
+/** A part of a task's conversation that is run. */
+interface RunningPart {
+  readonly request: TaskRequest;
+  readonly conversation: Conversation;
+  readonly part: number;
+  readonly nextSeq: number;
 }
 
 interface RunningEntry {
@@ -62,8 +77,8 @@ export class TaskService implements LiveSessionSource {
   readonly #stopping = new AbortController();
   /** Transactions that create tasks. */
   readonly #starting = new Set<Promise<unknown>>();
-  /** Tasks of the previous process that have no stored end yet. */
-  #orphanedTaskIds: Set<string> | undefined;
+  /** Tasks that the previous process left running, until this one goes on with them. */
+  #interrupted: Set<string> | undefined;
   #served = 0;
 
   constructor(options: TaskServiceOptions) {
@@ -80,25 +95,138 @@ export class TaskService implements LiveSessionSource {
     return this.#running.size;
   }
 
+  /** Finds the tasks that the previous process left running, once. Call it before tasks are created or read. */
+  async findInterrupted(): Promise<void> {
+    this.#interrupted ??= new Set(await listOrphanedTasks(this.#options));
+  }
+
   /**
-   * Ends the tasks that the previous process left running. Call it first, and again until none is left: a full disk
-   * must not keep the host from starting.
-   * @returns the number of ended tasks
+   * Goes on with the tasks that the previous process left running, or ends those that cannot go on. Call it when the
+   * model is loaded, and again until none is left: a full disk must not keep the host from starting.
+   * @returns the number of tasks that are settled
    */
   async recover(): Promise<number> {
-    this.#orphanedTaskIds ??= new Set(await listOrphanedTasks(this.#options));
-    let ended = 0;
-    for (const id of this.#orphanedTaskIds) {
+    await this.findInterrupted();
+    let settled = 0;
+    for (const id of this.#interrupted ?? []) {
+      if (this.#stopping.signal.aborted) break;
       try {
-        await endOrphanedTask(this.#options, id);
-        this.#orphanedTaskIds.delete(id);
-        ended += 1;
+        await this.#resume(id);
+        this.#interrupted?.delete(id);
+        settled += 1;
       } catch (error) {
-        this.#options.onFault(`the end of ${id}`, error);
+        this.#options.onFault(`going on with ${id}`, error);
         break;
       }
     }
-    return ended;
+    return settled;
+  }
+
+  async #resume(id: string): Promise<void> {
+    const { store, log, agents, chatModels } = this.#options;
+    const row = await this.#row(id);
+    if (row.state !== 'running') return;
+    const { request, firstSeq } = await store.read((db) => readPart(db, row));
+    const end = async (message: string) => {
+      const event = { type: 'aborted', reason: 'error', message } as const;
+      await endOrphanedTask(this.#options, id, event, firstSeq);
+    };
+    const conversation = await readConversation(store, id, { firstSeq });
+    if (conversation.messages.length === 0 && conversation.lastTurn > 0) return await end(endedMessage);
+    if ((conversation.interrupted?.resumes ?? 0) >= maxResumes)
+      return await end(`The host ended ${maxResumes + 1} times during this task.`);
+    let plan: TaskPlan;
+    let route: Route;
+    try {
+      plan = await planTask(request, agents);
+      ({ route } = chatModels.find(plan.agent.model));
+    } catch (error) {
+      if (!(error instanceof AgentError)) throw error;
+      return await end(`The host ended during this task, and it cannot go on: ${error.message}`);
+    }
+    const seq = await store.read((db) => log.nextSeq(db, id));
+    await store.transaction((tx) => log.insert(tx, id, seq, { type: 'resumed' }));
+    const { part } = row;
+    this.#run(
+      { id, sessionId: row.session_id ?? '' },
+      plan,
+      route,
+      {},
+      { request, conversation, part, nextSeq: seq + 1 },
+    );
+  }
+
+  /**
+   * Goes on with a task that has ended: the next part of its conversation. It is stored with its first event when this
+   * resolves. A known idempotency key returns the part that was started with it.
+   * @returns the task, and the `seq` of the part's first event
+   * @throws AgentError
+   */
+  async send(
+    id: string,
+    message: MessageRequest,
+    idempotencyKey?: string,
+    origin: TaskOrigin = {},
+  ): Promise<CreatedTask & { readonly firstSeq: number }> {
+    const { store, agents, chatModels } = this.#options;
+    const digest = requestDigest(message);
+    const findExisting = async () => {
+      const part =
+        idempotencyKey === undefined ? undefined : await findPartByKey(store, id, idempotencyKey, digest);
+      return part && { id, firstSeq: part.first_seq };
+    };
+    const row = await this.#row(id);
+    const existing = await findExisting();
+    if (existing) return existing;
+    if (row.state === 'running' || this.#running.has(id)) throw taskRunning(id);
+    const task = JSON.parse(row.request) as TaskRequest;
+    const request = requestOfPart(task, message);
+    const plan = await planTask(request, agents);
+    const { route } = chatModels.find(plan.agent.model);
+    const conversation = await readConversation(store, id);
+    if (conversation.messages.length === 0 && conversation.lastTurn > 0) throw noConversation(id);
+    this.#requireCapacity();
+    const starting = store
+      .transaction((tx) =>
+        insertPart(this.#options, tx, row, { request: message, route, idempotencyKey, digest }),
+      )
+      .then((started) => {
+        const { part, firstSeq } = started;
+        // A task that failed before it asked its model has no message yet.
+        const earlier = conversation.messages.length === 0 ? [promptMessage(task)] : conversation.messages;
+        const whole = { ...conversation, messages: earlier };
+        this.#run(started, plan, route, origin, {
+          request,
+          conversation: whole,
+          part,
+          nextSeq: firstSeq + 1,
+        });
+        return started;
+      });
+    this.#starting.add(starting);
+    try {
+      return await starting;
+    } catch (error) {
+      const sent = await findExisting();
+      if (sent) return sent;
+      throw error;
+    } finally {
+      this.#starting.delete(starting);
+    }
+  }
+
+  /** Tasks, newest first. @param state only those in this state */
+  async list(limit: number, state?: TaskRow['state']): Promise<TaskList> {
+    const rows = await this.#options.store.read((db) =>
+      db
+        .selectFrom('tasks')
+        .selectAll()
+        .$if(state !== undefined, (query) => query.where('state', '=', state as TaskRow['state']))
+        .orderBy('n', 'desc')
+        .limit(limit)
+        .execute(),
+    );
+    return { tasks: rows.map((row) => ({ ...this.#session(row), agent: row.agent, parts: row.part })) };
   }
 
   /**
@@ -137,7 +265,8 @@ export class TaskService implements LiveSessionSource {
     const starting = store
       .transaction((tx) => insertTask(this.#options, tx, { request, route, ...key }))
       .then((started) => {
-        this.#run(started, plan, route, origin);
+        const conversation = newConversation(store, started.id);
+        this.#run(started, plan, route, origin, { request, conversation, part: 1, nextSeq: 1 });
         return started;
       });
     this.#starting.add(starting);
@@ -151,15 +280,23 @@ export class TaskService implements LiveSessionSource {
   #requireCapacity(): void {
     if (this.#stopping.signal.aborted)
       throw new AgentError('unavailable', 'shutting_down', 'The host is being stopped; send it again later.');
-    if (this.#running.size + this.#starting.size < maxAtOnce) return;
+    const waiting = [...this.#running.values()].filter(({ task }) => task.isWaiting).length;
+    if (this.#running.size - waiting + this.#starting.size < maxAtOnce) return;
     const message = `${maxAtOnce} tasks are running, which is the maximum; send it again when one of them has ended.`;
     throw new AgentError('too_many', 'too_many_tasks', message);
   }
 
-  #run({ id, sessionId }: StartedTask, plan: TaskPlan, route: Route, { by, traceparent }: TaskOrigin): void {
+  #run(
+    { id, sessionId }: Pick<StartedTask, 'id' | 'sessionId'>,
+    plan: TaskPlan,
+    route: Route,
+    { by, traceparent }: TaskOrigin,
+    { request, conversation, part, nextSeq }: RunningPart,
+  ): void {
     const attributes = { agent: plan.agent.name, ...(by === undefined ? {} : { by }), ...route };
-    const span = this.#options.tracer.startSpan('task', id, attributes, { traceparent });
-    const writer = this.#options.log.open<NewTurnEvent>(id, { nextSeq: 1 });
+    const idPrefix = `${partId(id, part)}${conversation.interrupted ? `@${nextSeq}` : ''}`;
+    const span = this.#options.tracer.startSpan('task', idPrefix, attributes, { traceparent });
+    const writer = this.#options.log.open<NewTurnEvent>(id, { nextSeq });
     const stop = new AbortController();
     const task = new RunningTask({
       ...this.#options,
@@ -168,9 +305,11 @@ export class TaskService implements LiveSessionSource {
       writer,
       request: {
         ...plan,
+        conversation,
         owner: { taskId: id, sessionId },
-        trace: { span, idPrefix: id },
-        onStaged: 'go_on',
+        trace: { span, idPrefix },
+        onStaged: request.approvals === 'wait' ? 'wait' : 'go_on',
+        isHostStopping: () => this.#stopping.signal.aborted && !stop.signal.aborted,
       },
       stopping: AbortSignal.any([this.#stopping.signal, stop.signal]),
     });
@@ -204,6 +343,7 @@ export class TaskService implements LiveSessionSource {
       ...(result.text === undefined ? {} : { answer: result.text }),
       ...(result.message === undefined ? {} : { message: result.message }),
       ...(row.session_id === null ? {} : { session_id: row.session_id }),
+      parts: row.part,
       turns: await summarizeTurns(readStoredEvents(this.#options.store, id)),
     };
   }
@@ -216,6 +356,7 @@ export class TaskService implements LiveSessionSource {
     const { store } = this.#options;
     const row = await this.#row(id);
     const running = this.#running.get(id);
+    if (this.#interrupted?.has(id)) throw new AgentError('unavailable', 'starting', startingMessage);
     if (!running || row.state !== 'running')
       throw row.state === 'running' && row.endpoint_id !== store.endpointId
         ? new AgentError(
@@ -270,12 +411,18 @@ export class TaskService implements LiveSessionSource {
       ...session,
       ...(isShownAsFailed ? { state: 'failed' } : {}),
       ...(running ? { last_event: running.task.lastEvent } : {}),
+      ...(running?.task.isWaiting ? { waiting_on: 'approval' } : {}),
     };
   }
 
   /** Whether a task runs here, or on another host as far as the database shows. */
   #isRunning({ id, state, endpoint_id }: TaskRow): boolean {
-    return state === 'running' && (endpoint_id !== this.#options.store.endpointId || this.isLive(id));
+    return (
+      state === 'running' &&
+      (endpoint_id !== this.#options.store.endpointId ||
+        this.isLive(id) ||
+        this.#interrupted?.has(id) === true)
+    );
   }
 
   async #row(id: string): Promise<TaskRow> {
@@ -293,3 +440,10 @@ const toCreatedTask = ({ id, session_id }: { id: string; session_id: string | nu
   id,
   ...(session_id === null ? {} : { sessionId: session_id }),
 });
+
+const noConversation = (id: string): AgentError =>
+  new AgentError(
+    'conflict',
+    'no_conversation',
+    `${id} is of an earlier version, which did not keep its conversation: start a new task.`,
+  );

@@ -17,11 +17,16 @@ export function describeTurnEvent(event: NewTurnEvent): string | undefined {
       return toSingleLine(`${event.pending_id} waits for a person: ${event.summary}`, maxLengths.lastEvent);
     case 'answer':
       return describeOutcome('completed');
+    case 'waiting':
+      return `waits for a person: ${event.pending_id}`;
+    case 'message':
+      return toSingleLine(`continues: ${event.prompt}`, maxLengths.lastEvent);
     case 'aborted':
       return event.reason === 'cancelled'
         ? describeOutcome('cancelled')
         : describeOutcome('failed', event.message);
     case 'start':
+    case 'resumed':
     case 'delta':
     case 'reasoning':
     case 'usage':

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts';
+import type { InterruptedWork, TurnTotals } from '../services.ts';
 import type { AgentLimits } from '../shapes/agent-spec.ts';
 import { AgentAbortError } from './agent-abort-error.ts';
 
@@ -41,8 +42,16 @@ export class TurnBudget {
   /** Turns with reported usage. */
   #turnsWithUsage = 0;
 
-  constructor(limits: TurnLimits) {
+  /** @param interrupted what was used before an interruption */
+  constructor(limits: TurnLimits, interrupted?: Pick<InterruptedWork, 'totals' | 'completionTokens'>) {
     this.#limits = limits;
+    if (!interrupted) return;
+    const { turns, usage } = interrupted.totals;
+    this.#turns = turns;
+    this.#turnsWithUsage = usage ? turns : 0;
+    this.#prompt = usage?.prompt_tokens ?? 0;
+    this.#completion = usage?.completion_tokens ?? 0;
+    this.#countedTokens = interrupted.completionTokens;
   }
 
   /** Starts a turn. @returns its number, from 1. Throws when no turn or token is left. */
@@ -88,7 +97,7 @@ export class TurnBudget {
     );
   }
 
-  totals(): { turns: number; usage?: { prompt_tokens: number; completion_tokens: number } } {
+  totals(): TurnTotals {
     // The total is known only when every turn reported its usage.
     const isComplete = this.#turns > 0 && this.#turnsWithUsage === this.#turns;
     return {

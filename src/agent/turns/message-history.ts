@@ -1,45 +1,80 @@
 import type { ChatModelToolCall, ChatModelMessage, ProviderData } from '../chat-model.ts';
-import type { TurnLoopRequest } from '../services.ts';
+import type { Conversation, TurnLoopRequest } from '../services.ts';
 
 type ToolMessage = Extract<ChatModelMessage, { role: 'tool' }>;
 
 /** Results of at most this many characters are not shortened. */
 const minShortenedLength = 200;
 
-/** Messages of the agent's conversation with the model. */
+/** Messages of the agent's conversation with the model. What is added is recorded first. */
 export class MessageHistory {
   readonly #messages: ChatModelMessage[];
+  readonly #record: Conversation['record'];
+
+  private constructor(messages: ChatModelMessage[], record: Conversation['record']) {
+    this.#messages = messages;
+    this.#record = record;
+  }
 
   /** The path of the working folder is not included: tools take paths relative to it. */
-  constructor({ agent, prompt, inputs }: Pick<TurnLoopRequest, 'agent' | 'prompt' | 'inputs'>) {
-    this.#messages = [
-      ...(agent.instructions === '' ? [] : [{ role: 'system', content: agent.instructions } as const]),
-      { role: 'user', content: [prompt, ...Object.entries(inputs ?? {}).map(formatInput)].join('\n\n') },
-    ];
+  static async open({
+    agent,
+    prompt,
+    inputs,
+    conversation,
+  }: Pick<TurnLoopRequest, 'agent' | 'prompt' | 'inputs' | 'conversation'>): Promise<MessageHistory> {
+    const { messages: earlier = [], record = () => Promise.resolve() } = conversation ?? {};
+    const instructions = { role: 'system', content: agent.instructions } as const;
+    const history = new MessageHistory(
+      [...(agent.instructions === '' ? [] : [instructions]), ...earlier],
+      record,
+    );
+    if (conversation?.interrupted !== undefined && earlier.length > 0) return history;
+    await history.#add(...history.unansweredCalls.map(notFinished), promptMessage({ prompt, inputs }));
+    return history;
   }
 
   get messages(): readonly ChatModelMessage[] {
     return this.#messages;
   }
 
-  addAssistantMessage(
+  /** Calls of the last answer that have no result. */
+  get unansweredCalls(): readonly ChatModelToolCall[] {
+    const at = this.#messages.findLastIndex(({ role }) => role === 'assistant');
+    const answer = this.#messages[at];
+    if (answer?.role !== 'assistant') return [];
+    const results = new Set(
+      this.#messages.slice(at).flatMap((message) => (message.role === 'tool' ? [message.callId] : [])),
+    );
+    return answer.calls.filter(({ id }) => !results.has(id));
+  }
+
+  /** The text of an answer without calls, if that is the last message. */
+  get lastAnswer(): string | undefined {
+    const last = this.#messages.at(-1);
+    return last?.role === 'assistant' && last.calls.length === 0 ? last.content : undefined;
+  }
+
+  async addAnswer(
     content: string,
     calls: readonly ChatModelToolCall[],
     providerData?: ProviderData,
-  ): void {
-    this.#messages.push({ role: 'assistant', content, calls, ...(providerData ? { providerData } : {}) });
+  ): Promise<void> {
+    await this.#add({ role: 'assistant', content, calls, ...(providerData ? { providerData } : {}) });
   }
 
-  addUserMessage(content: string): void {
-    this.#messages.push({ role: 'user', content });
+  /** Adds an answer that cannot be used, and what is wrong with it. */
+  async addUnusable(content: string, reason: string): Promise<void> {
+    await this.#add({ role: 'assistant', content, calls: [] }, { role: 'user', content: reason });
   }
 
-  addToolResult({ id, name }: ChatModelToolCall, content: string): void {
-    this.#messages.push({ role: 'tool', callId: id, name, content });
+  async addToolResult({ id, name }: ChatModelToolCall, content: string): Promise<void> {
+    await this.#add({ role: 'tool', callId: id, name, content });
   }
 
   /**
-   * Frees context: removes the content of the oldest long tool result, or halves it if it is the only one.
+   * Frees context: removes the content of the oldest long tool result, or halves it if it is the only one. What is
+   * recorded stays whole.
    * @returns false when there is nothing to shorten
    */
   shorten(): boolean {
@@ -52,7 +87,31 @@ export class MessageHistory {
     this.#messages[index] = results.length > 1 ? omitContent(message) : halveContent(message);
     return true;
   }
+
+  async #add(...messages: readonly ChatModelMessage[]): Promise<void> {
+    await this.#record(messages);
+    this.#messages.push(...messages);
+  }
 }
+
+/** The message of a request: its prompt and its inputs. */
+export const promptMessage = ({
+  prompt,
+  inputs,
+}: {
+  readonly prompt: string;
+  readonly inputs?: TurnLoopRequest['inputs'] | undefined;
+}): ChatModelMessage => ({
+  role: 'user',
+  content: [prompt, ...Object.entries(inputs ?? {}).map(formatInput)].join('\n\n'),
+});
+
+const notFinished = ({ id, name }: ChatModelToolCall): ToolMessage => ({
+  role: 'tool',
+  callId: id,
+  name,
+  content: 'This call was not finished: the task was ended before.',
+});
 
 function formatInput([name, value]: [string, unknown]): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? '');

@@ -34,15 +34,37 @@ export interface ModelDialogOptions {
 export class ModelDialog {
   readonly #options: ModelDialogOptions;
   readonly #history: MessageHistory;
-  readonly #callIds = new Set<string>();
+  readonly #callIds: Set<string>;
+  /** Number of the last turn. */
+  #lastTurn: number;
   #unusableAnswers = 0;
   /** Text of the final answer. */
   text = '';
 
-  constructor(options: ModelDialogOptions) {
+  private constructor(options: ModelDialogOptions, history: MessageHistory) {
     this.#options = options;
-    this.#history = new MessageHistory(options.request);
-    options.turnTracer.recordMessages(this.#history.messages);
+    this.#history = history;
+    this.#lastTurn = options.request.conversation?.lastTurn ?? 0;
+    this.#callIds = new Set(
+      history.messages.flatMap((message) =>
+        message.role === 'assistant' ? message.calls.map(({ id }) => id) : [],
+      ),
+    );
+    options.turnTracer.recordMessages(history.messages);
+  }
+
+  static async open(options: ModelDialogOptions): Promise<ModelDialog> {
+    return new ModelDialog(options, await MessageHistory.open(options.request));
+  }
+
+  /** Calls that an interruption left without a result. */
+  get unansweredCalls(): readonly ChatModelToolCall[] {
+    return this.#history.unansweredCalls;
+  }
+
+  /** The final answer, if an interruption came after it. */
+  get finalAnswer(): string | undefined {
+    return this.#history.lastAnswer;
   }
 
   /**
@@ -52,11 +74,13 @@ export class ModelDialog {
    */
   async turn(): Promise<readonly ChatModelToolCall[] | undefined> {
     const { chatModel, budget, emit, request, turnTracer } = this.#options;
-    const n = budget.startTurn();
+    const isFirst = budget.startTurn() === 1;
+    this.#lastTurn += 1;
+    const n = this.#lastTurn;
     await emit({ type: 'turn', n });
     const maxTokens = budget.maxAnswerTokens;
     const answer = await turnTracer.traceTurn(n, chatModel.route, (traced) =>
-      this.#generateAnswer(n, traced),
+      this.#generateAnswer(isFirst, traced),
     );
     const { text, finish, usage } = answer;
     budget.add(usage, answer.writtenLength);
@@ -72,29 +96,30 @@ export class ModelDialog {
     if (finish === 'length') {
       // Cut off before its token limit: the context is full.
       if (usage && usage.completionTokens < maxTokens) this.#history.shorten();
-      return this.#askAgain(text, cutOffMessage);
+      return await this.#askAgain(text, cutOffMessage);
     }
     if (calls.length > 0) {
       this.#unusableAnswers = 0;
-      this.#history.addAssistantMessage(text, calls, answer.providerData);
+      await this.#history.addAnswer(text, calls, answer.providerData);
       return calls;
     }
     const fault = describeFormatErrors(request.responseFormat, text);
-    if (fault !== undefined) return this.#askAgain(text, fault);
+    if (fault !== undefined) return await this.#askAgain(text, fault);
+    await this.#history.addAnswer(text, [], answer.providerData);
     this.text = text;
     return undefined;
   }
 
-  addToolResult(call: ChatModelToolCall, output: string): void {
-    this.#history.addToolResult(call, output);
+  async addToolResult(call: ChatModelToolCall, output: string): Promise<void> {
+    await this.#history.addToolResult(call, output);
   }
 
-  async #generateAnswer(n: number, { emit, traceparent }: TracedRequest): Promise<ModelAnswer> {
+  async #generateAnswer(isFirst: boolean, { emit, traceparent }: TracedRequest): Promise<ModelAnswer> {
     const { chatModel, signal } = this.#options;
     for (let attempts = 0; ; ) {
       signal.throwIfAborted();
       try {
-        return await readAnswer(chatModel, this.#request(n, traceparent), emit, signal);
+        return await readAnswer(chatModel, this.#request(isFirst, traceparent), emit, signal);
       } catch (error) {
         if (signal.aborted || !(error instanceof AgentError)) throw error;
         if (error.code === 'context_length_exceeded') {
@@ -110,13 +135,13 @@ export class ModelDialog {
     }
   }
 
-  #request(n: number, traceparent: string | undefined): ChatModelRequest {
+  #request(isFirst: boolean, traceparent: string | undefined): ChatModelRequest {
     const { request, tools, budget } = this.#options;
     const { agent, responseFormat } = request;
     return {
       messages: this.#history.messages,
       tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
-      toolChoice: n === 1 ? (agent.tool_choice ?? 'auto') : 'auto',
+      toolChoice: isFirst ? (agent.tool_choice ?? 'auto') : 'auto',
       ...(responseFormat ? { responseFormat } : {}),
       sampling: agent.sampling ?? {},
       maxTokens: budget.maxAnswerTokens,
@@ -125,15 +150,14 @@ export class ModelDialog {
   }
 
   /** Asks the model to answer again. */
-  #askAgain(text: string, reason: string): readonly ChatModelToolCall[] {
+  async #askAgain(text: string, reason: string): Promise<readonly ChatModelToolCall[]> {
     this.#unusableAnswers += 1;
     if (this.#unusableAnswers >= maxUnusableAnswers)
       throw new AgentAbortError(
         'error',
         `The model gave ${maxUnusableAnswers} unusable answers in a row. The last one: ${reason}`,
       );
-    this.#history.addAssistantMessage(abbreviate(text), []);
-    this.#history.addUserMessage(reason);
+    await this.#history.addUnusable(abbreviate(text), reason);
     this.#options.turnTracer.recordMessages(this.#history.messages.slice(-1));
     return [];
   }

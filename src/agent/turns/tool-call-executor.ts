@@ -69,6 +69,42 @@ export class ToolCallExecutor {
     return output;
   }
 
+  /**
+   * Goes on with a call after an interruption.
+   * @param begun what is known of the call, if it was begun
+   */
+  async goOn(
+    call: ChatModelToolCall,
+    begun: { readonly pendingId?: string; readonly output?: string } | undefined,
+  ): Promise<string> {
+    const { emit, tools, request } = this.#options;
+    if (!begun) return await this.execute(call);
+    const { pendingId } = begun;
+    if (begun.output !== undefined) return begun.output;
+    const tool = tools.get(call.name);
+    const outcome =
+      pendingId !== undefined
+        ? request.onStaged === 'wait'
+          ? await this.#awaitDecision(pendingId)
+          : stagedOutcome(pendingId)
+        : tool?.kind === 'read'
+          ? await this.#runRead(call)
+          : failedOutcome('interrupted', interruptedMessage);
+    const { ok, output, truncated } = truncateOutput(outcome);
+    await emit({ type: 'tool_result', call_id: call.id, ok, output, truncated });
+    this.#countFailure(call, ok);
+    return output;
+  }
+
+  /** Runs a call that changes nothing, whose event was emitted. */
+  async #runRead(call: ChatModelToolCall): Promise<ToolCallOutcome> {
+    const { turnTracer, tools } = this.#options;
+    const args = parseArguments(call.arguments);
+    return await turnTracer.traceToolCall(call, tools.get(call.name), (span) =>
+      this.#runCall(call.name, args, span),
+    );
+  }
+
   async #isRevoked(): Promise<boolean> {
     const { sessions, request } = this.#options;
     const { sessionId } = request.owner;
@@ -109,7 +145,7 @@ export class ToolCallExecutor {
   }
 
   async #stage(tool: ChangeTool, proposal: Proposal, span: TraceSpan<'tool'>): Promise<ToolCallOutcome> {
-    const { request, changes, deadline, emit, hostSignal } = this.#options;
+    const { request, changes, emit } = this.#options;
     const waitsForDecision = request.onStaged === 'wait';
     // A staged change may be applied at any time.
     if (waitsForDecision) await request.beforeEffect?.();
@@ -117,13 +153,26 @@ export class ToolCallExecutor {
     const { id, summary } = await changes.stage(tool, proposal, this.#context);
     span.attributes.staged = true;
     await emit({ type: 'staged', pending_id: id, tool: tool.name, summary });
-    if (!waitsForDecision) return { ok: true, output: stagedOutput(id), truncated: false };
-    const { state, output } = await deadline.pauseWhile(() =>
-      raceAbort(changes.decision(id, hostSignal), hostSignal),
-    );
+    if (!waitsForDecision) return stagedOutcome(id);
+    return await this.#awaitDecision(id);
+  }
+
+  /** The outcome of a staged change, when a person has decided. */
+  async #awaitDecision(id: string): Promise<ToolCallOutcome> {
+    const { request, changes, deadline, emit, hostSignal } = this.#options;
+    const isTask = request.owner.taskId !== undefined;
+    if (isTask) await emit({ type: 'waiting', pending_id: id });
+    const decision = deadline.pauseWhile(() => raceAbort(changes.decision(id, hostSignal), hostSignal));
+    const { state, output, note } = await decision.catch((error: unknown) => {
+      // A task of which nothing but the decision is missing outlives the host; one that was stopped does not.
+      throw isTask && request.isHostStopping?.() === true ? new SuspendedWhileWaiting() : error;
+    });
     if (state === 'applied') return output ?? { ok: true, output: 'Done.', truncated: false };
     if (state === 'discarded')
-      return refusedOutcome('declined', 'A person declined this change; it was not made.');
+      return refusedOutcome(
+        'declined',
+        `A person declined this change; it was not made.${note === undefined ? '' : ` They wrote: ${note}`}`,
+      );
     if (state === 'expired')
       return refusedOutcome('expired', 'Nobody decided on this change in time; it was not made.');
     return output ?? failedOutcome('apply_failed', 'This change was approved, but it could not be made.');
@@ -164,8 +213,18 @@ const isRetryable = ({ kind }: AgentError): boolean => kind === 'unavailable' ||
 
 const revokedMessage = 'The session was revoked: nothing more is done for it.';
 
+/** The host stops while a person decides on a change of a task. */
+export class SuspendedWhileWaiting extends Error {}
+
+const interruptedMessage =
+  'The host was stopped while this call ran. It may have been done, in whole or in part: look before you repeat it.';
+
 /** Short JSON without host paths, which small models handle well. */
-const stagedOutput = (id: string) => `{"status": "waits for a person", "id": "${id}", "done": false}`;
+const stagedOutcome = (id: string): ToolCallOutcome => ({
+  ok: true,
+  output: `{"status": "waits for a person", "id": "${id}", "done": false}`,
+  truncated: false,
+});
 
 /** Lists only the tools that the agent may call. */
 function unknownToolMessage(name: string, tools: ReadonlyMap<string, Tool>): string {

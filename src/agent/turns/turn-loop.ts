@@ -11,7 +11,7 @@ import type {
 } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import { AgentAbortError, toAgentAbortError } from './agent-abort-error.ts';
-import { ToolCallExecutor } from './tool-call-executor.ts';
+import { SuspendedWhileWaiting, ToolCallExecutor } from './tool-call-executor.ts';
 import { Deadline, resolveLimits, TurnBudget } from './limits.ts';
 import { ModelDialog } from './model-dialog.ts';
 import { TurnTracer } from './turn-tracer.ts';
@@ -41,7 +41,8 @@ export class TurnLoop implements TurnRunner {
     signal: AbortSignal,
   ): Promise<TurnLoopResult> {
     const limits = resolveLimits(request.agent.limits, request.limits);
-    const budget = new TurnBudget(limits);
+    const interrupted = request.conversation?.interrupted;
+    const budget = new TurnBudget(limits, interrupted);
     const deadline = new Deadline(limits.timeoutSecs, this.#options.clock);
     try {
       const text = await this.#runTurns(request, emit, { ...limits, budget, deadline, hostSignal: signal });
@@ -49,6 +50,7 @@ export class TurnLoop implements TurnRunner {
       await emit({ type: 'answer', text, ...totals });
       return { kind: 'answer', text, ...totals };
     } catch (error) {
+      if (error instanceof SuspendedWhileWaiting) return { kind: 'suspended', ...budget.totals() };
       const onFault = (fault: unknown) => this.#options.onFault('an agent', fault);
       const { reason, message } = toAgentAbortError(
         error,
@@ -94,7 +96,7 @@ export class TurnLoop implements TurnRunner {
       onFault: (error) => onFault('a tool', error),
     });
     const chatModel = chatModels.find(agent.model);
-    const dialog = new ModelDialog({
+    const dialog = await ModelDialog.open({
       chatModel,
       request,
       tools: [...tools.values()],
@@ -103,10 +105,16 @@ export class TurnLoop implements TurnRunner {
       turnTracer,
       signal,
     });
+    const interrupted = request.conversation?.interrupted;
+    if (interrupted) {
+      if (dialog.finalAnswer !== undefined) return dialog.finalAnswer;
+      for (const call of dialog.unansweredCalls)
+        await dialog.addToolResult(call, await executor.goOn(call, interrupted.calls.get(call.id)));
+    }
     for (;;) {
       const calls = await dialog.turn();
       if (calls === undefined) return dialog.text;
-      for (const call of calls) dialog.addToolResult(call, await executor.execute(call));
+      for (const call of calls) await dialog.addToolResult(call, await executor.execute(call));
     }
   }
 }

@@ -100,7 +100,8 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
     path: '/agent/v1/pending/{id}/discard',
     operationId: 'discardPendingChange',
     summary: 'Discard a change',
-    description: 'The note is stored in the action journal only; it is not sent to agents or models.',
+    description:
+      'The note is stored in the action journal. It is sent to the agent of a task that waits for the decision (`approvals: "wait"`), and to no other.',
     params,
     body: discardRequest,
     isBodyOptional: true,

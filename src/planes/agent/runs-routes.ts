@@ -5,6 +5,7 @@ import type { WorkflowRuns } from '../../agent/workflows/running/runs.ts';
 import { hostError } from '../error-schema.ts';
 import { type ResponseSpec, defineRoute, type Route } from '../../http/route.ts';
 import { ndjsonType } from '../../http/stream.ts';
+import { idempotencyKeyDescription, readIdempotencyKey } from './idempotency-key.ts';
 import { readAfter, streamLines } from './lines-response.ts';
 import { createReaderSignal } from './reader-signal.ts';
 import {
@@ -45,8 +46,9 @@ function startRoutes(runs: WorkflowRuns): Route[] {
     description:
       'Streams a line for each event of the segment, from `run_start` to `run_end`. The run continues when the client ' +
       'disconnects. `x-svc-session` is the id of its store session and `x-svc-session-secret` the credential to revoke it, ' +
-      'sent only once. A name that is not enabled is answered like an unknown name.',
+      'sent only once. With an `Idempotency-Key`, a repeated request starts no second run: the stream of the first is replayed. A name that is not enabled is answered like an unknown name.',
     params: { name: 'Name of the workflow.' },
+    headers: { 'Idempotency-Key': idempotencyKeyDescription },
     body: runRequest,
     isBodyOptional: true,
     responses: {
@@ -54,17 +56,18 @@ function startRoutes(runs: WorkflowRuns): Route[] {
       400: errorResponse('The body or the inputs are invalid; every violation is listed.'),
       404: errorResponse('No enabled workflow has this name.'),
       409: errorResponse(
-        'A run is in flight, `retried_from` is not a failed run, or the workflow cannot be read.',
+        'A run is in flight, `retried_from` is not a failed run, the workflow cannot be read, or the Idempotency-Key was used with a different request.',
       ),
     },
     beforeBody: async ({ params: { name = '' } }) => await runs.requireCallable(name),
     async handle({ params: { name = '' }, body, by, headers, signal, asHttpError }) {
       const traceparent = parseTraceparent(headers.get('traceparent'));
-      const { id, sessionId, capability } = await runs.start(name, body, by, traceparent);
+      const key = readIdempotencyKey(headers);
+      const { id, sessionId, capability } = await runs.start(name, body, by, traceparent, key);
       const storedLines = await runs.events(id, -1, createReaderSignal(signal));
       const response = await streamLines(untilSegmentEnd(storedLines), asHttpError);
-      response.headers.set('x-svc-session', sessionId);
-      response.headers.set('x-svc-session-secret', capability);
+      if (sessionId !== undefined) response.headers.set('x-svc-session', sessionId);
+      if (capability !== undefined) response.headers.set('x-svc-session-secret', capability);
       return response;
     },
   });

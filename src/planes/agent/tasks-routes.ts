@@ -1,16 +1,19 @@
 import { z } from 'zod';
 import { parseTraceparent } from '../../tracing/index.ts';
 import type { TaskService } from '../../agent/tasks/task-service.ts';
-import { taskDetail, taskRequest } from '../../agent/shapes/task.ts';
+import { messageRequest, taskDetail, taskList, taskRequest } from '../../agent/shapes/task.ts';
 import { turnEvent } from '../../agent/shapes/turn-event.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import { hostError } from '../error-schema.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 import { ndjsonType } from '../../http/stream.ts';
+import { idempotencyKeyDescription, readIdempotencyKey } from './idempotency-key.ts';
+import { readIntegerQuery } from './integer-query.ts';
 import { readAfter, streamLines } from './lines-response.ts';
 import { createReaderSignal } from './reader-signal.ts';
 
-const maxKeyChars = 255;
+const limitRange = { min: 1, max: 1000, defaultValue: 100 };
+const taskStates = ['running', 'completed', 'failed', 'cancelled'] as const;
 const taskStopped = z.object({ id: z.string(), stopped: z.literal(true) }).meta({ id: 'TaskStopped' });
 const errorResponse = (description: string) => ({ description, content: { 'application/json': hostError } });
 const lineStreamResponse = (description: string) => ({ description, content: { [ndjsonType]: turnEvent } });
@@ -26,7 +29,7 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       'Streams a line for each event, from `start` to `answer` or `aborted`. The task continues when the client disconnects. ' +
       '`x-svc-session` is the id of its store session and `x-svc-session-secret` the credential to revoke it, sent only ' +
       'once. With an `Idempotency-Key`, a repeated request starts no second task: the stream of the first is replayed.',
-    headers: { 'Idempotency-Key': `Key of the request, 1 to ${maxKeyChars} characters.` },
+    headers: { 'Idempotency-Key': idempotencyKeyDescription },
     body: taskRequest,
     responses: {
       200: lineStreamResponse('The stream of the task.'),
@@ -44,6 +47,55 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       if (task.capability !== undefined) response.headers.set('x-svc-session-secret', task.capability);
       return response;
     },
+  });
+
+  const sendMessage = defineRoute({
+    method: 'POST',
+    path: '/agent/v1/tasks/{id}/messages',
+    operationId: 'sendTaskMessage',
+    summary: 'Go on with a task that has ended',
+    description:
+      'The agent gets the message with everything that was said and done before, and its own staged changes. Streams a line for ' +
+      'each event, from `message` to `answer` or `aborted`. The grants are those of the task, the session and its credential ' +
+      '(`x-svc-session`, `x-svc-session-secret`) are new, and so is the receipt, `t1.2` for the first message. With an ' +
+      '`Idempotency-Key`, a repeated message is not sent again.',
+    params: { id: 'Id of the task, such as t1.' },
+    headers: { 'Idempotency-Key': idempotencyKeyDescription },
+    body: messageRequest,
+    responses: {
+      200: lineStreamResponse('The stream from this message on.'),
+      400: errorResponse('The body is invalid; every violation is listed.'),
+      404: errorResponse('No task has this id.'),
+      409: errorResponse('The task is running, or the Idempotency-Key was used with a different body.'),
+      429: errorResponse('Too many tasks are running.'),
+      503: errorResponse('The model of the agent is not available.'),
+    },
+    async handle({ params: { id = '' }, body, headers, by, signal, asHttpError }) {
+      const traceparent = parseTraceparent(headers.get('traceparent'));
+      const part = await tasks.send(id, body, readIdempotencyKey(headers), { by, traceparent });
+      const lines = await tasks.events(id, part.firstSeq - 1, createReaderSignal(signal));
+      const response = await streamLines(lines, asHttpError);
+      if (part.sessionId !== undefined) response.headers.set('x-svc-session', part.sessionId);
+      if (part.capability !== undefined) response.headers.set('x-svc-session-secret', part.capability);
+      return response;
+    },
+  });
+
+  const listTasks = defineRoute({
+    method: 'GET',
+    path: '/agent/v1/tasks',
+    operationId: 'listTasks',
+    summary: 'List tasks, newest first',
+    query: {
+      limit: `Maximum number of tasks, from ${limitRange.min} to ${limitRange.max}; default ${limitRange.defaultValue}.`,
+      state: `Only tasks in this state: ${taskStates.join(', ')}.`,
+    },
+    responses: {
+      200: { description: 'The tasks.', content: { 'application/json': taskList } },
+      400: errorResponse('`limit` is out of range, or there is no such `state`.'),
+    },
+    handle: async ({ query }) =>
+      Response.json(await tasks.list(readIntegerQuery(query, 'limit', limitRange), readState(query))),
   });
 
   const getTask = defineRoute({
@@ -96,12 +148,13 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
     handle: async ({ params: { id = '' }, by }) => Response.json(await tasks.stopTask(id, by)),
   });
 
-  return [createTask, getTask, readEvents, stopTask];
+  return [createTask, listTasks, getTask, readEvents, sendMessage, stopTask];
 }
 
-function readIdempotencyKey(headers: Headers): string | undefined {
-  const key = headers.get('idempotency-key') ?? undefined;
-  if (key === undefined || (key !== '' && key.length <= maxKeyChars)) return key;
-  const message = `expected 1 to ${maxKeyChars} characters`;
-  throw invalidBodyError([{ path: 'Idempotency-Key', message }]);
+function readState(query: URLSearchParams): (typeof taskStates)[number] | undefined {
+  const text = query.get('state');
+  if (text === null) return undefined;
+  const state = taskStates.find((one) => one === text);
+  if (state !== undefined) return state;
+  throw invalidBodyError([{ path: 'state', message: `expected one of ${taskStates.join(', ')}` }]);
 }

@@ -4,6 +4,7 @@ import { up as observed } from './002-observed.ts';
 import { up as peerScopes } from './003-peer-scopes.ts';
 import { up as labKernels } from './004-lab-kernels.ts';
 import { up as changeSets } from './005-change-sets.ts';
+import { up as conversations } from './006-conversations.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -12,4 +13,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '003-peer-scopes': { up: peerScopes },
   '004-lab-kernels': { up: labKernels },
   '005-change-sets': { up: changeSets },
+  '006-conversations': { up: conversations },
 };

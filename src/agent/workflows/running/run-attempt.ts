@@ -97,6 +97,7 @@ function toAttemptResult(
   if (result.kind === 'answer') return { ...parseAnswer(result.text, schema), ...usage };
   if (isStopped) return { kind: 'stopped', ...usage };
   if (isCancelled) return { kind: 'cancelled', ...usage };
+  if (result.kind === 'suspended') throw new Error('only tasks are suspended while a person decides');
   return { kind: 'failed', error: `${result.reason}: ${result.message}`, ...usage };
 }
 

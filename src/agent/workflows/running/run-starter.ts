@@ -1,5 +1,6 @@
 import type { Store } from '../../../store/index.ts';
 import { AgentError } from '../../errors.ts';
+import { requestDigest } from '../../request-digest.ts';
 import type { NewRunEvent } from '../../shapes/run.ts';
 import type { Ensemble } from '../definition/ensemble.ts';
 import { resolveInputs } from '../definition/inputs.ts';
@@ -66,6 +67,25 @@ export class RunStarter {
     request: StartRequest,
     by: string,
     traceparent?: string,
+    idempotencyKey?: string,
+  ): Promise<Pick<StartedRun, 'id'> & Partial<StartedRun>> {
+    const key = idempotencyKey === undefined ? undefined : { idempotencyKey, digest: requestDigest(request) };
+    const existing = key && (await this.#findByKey(workflow, key));
+    if (existing) return existing;
+    try {
+      return await this.#start(workflow, request, { by, traceparent, key });
+    } catch (error) {
+      // The same request may have arrived twice at once.
+      const started = key && (await this.#findByKey(workflow, key));
+      if (started) return started;
+      throw error;
+    }
+  }
+
+  async #start(
+    workflow: string,
+    request: StartRequest,
+    { by, traceparent, key }: { by: string; traceparent: string | undefined; key: RequestKey | undefined },
   ): Promise<StartedRun> {
     const { executor, ids } = this.#options;
     const workflowSource = await this.callable(workflow);
@@ -77,7 +97,7 @@ export class RunStarter {
     if (holder !== undefined || !executor.slot.tryAcquire(id)) throw runInFlight(holder ?? '');
     let inserted: InsertedRun | undefined;
     try {
-      inserted = await this.#insert(id, { workflow, ensemble, workflowSource, inputs, request, by });
+      inserted = await this.#insert(id, { workflow, ensemble, workflowSource, inputs, request, by, key });
     } finally {
       if (inserted?.gate || !inserted) executor.slot.release(id);
     }
@@ -85,6 +105,27 @@ export class RunStarter {
     if (gate) executor.waitAtGate(id, gate);
     else executor.startSegment({ row, nextSeq, traceparent });
     return { id, sessionId, capability };
+  }
+
+  /** Finds the run that was started with an idempotency key. Throws when its request was a different one. */
+  async #findByKey(
+    workflow: string,
+    { idempotencyKey, digest }: RequestKey,
+  ): Promise<Pick<StartedRun, 'id'> | undefined> {
+    const row = await this.#options.services.store.read((db) =>
+      db
+        .selectFrom('runs')
+        .select(['id', 'workflow', 'request_digest'])
+        .where('idempotency_key', '=', idempotencyKey)
+        .executeTakeFirst(),
+    );
+    if (!row) return undefined;
+    if (row.workflow === workflow && row.request_digest === digest) return { id: row.id };
+    throw new AgentError(
+      'conflict',
+      'idempotency_conflict',
+      `This Idempotency-Key was sent with another request before, for ${row.id}. Send a new key with a new request.`,
+    );
   }
 
   /** Checks `retried_from` against the state that clients see. */
@@ -122,6 +163,12 @@ export class RunStarter {
   }
 }
 
+/** An idempotency key, and the digest of the request that it came with. */
+interface RequestKey {
+  readonly idempotencyKey: string;
+  readonly digest: string;
+}
+
 interface NewRunData {
   readonly workflow: string;
   readonly ensemble: Ensemble;
@@ -129,6 +176,7 @@ interface NewRunData {
   readonly inputs: Readonly<Record<string, unknown>>;
   readonly request: StartRequest;
   readonly by: string;
+  readonly key: RequestKey | undefined;
 }
 
 interface InsertedRun extends Omit<StartedRun, 'id'> {
@@ -140,7 +188,7 @@ interface InsertedRun extends Omit<StartedRun, 'id'> {
 
 const newRunRow = (
   id: string,
-  { workflow, workflowSource, inputs, request }: NewRunData,
+  { workflow, workflowSource, inputs, request, key }: NewRunData,
   store: Store,
 ): RunRow => ({
   id,
@@ -168,6 +216,8 @@ const newRunRow = (
   prompt_tokens: null,
   completion_tokens: null,
   session_id: null,
+  idempotency_key: key?.idempotencyKey ?? null,
+  request_digest: key?.digest ?? null,
 });
 
 const runSuspendedEvent = ({ kind }: StoredGate): NewRunEvent => ({

@@ -63,15 +63,17 @@ export class WorkflowRuns implements LiveSessionSource {
 
   /**
    * @throws AgentError workflow_not_found; invalid: `invalid_inputs`; conflict: `run_in_flight`,
-   * `invalid_retried_from`, `invalid_workflow`
+   * `invalid_retried_from`, `invalid_workflow`, `idempotency_conflict`. A known idempotency key returns the run that was
+   * started with it, without its capability
    */
   async start(
     workflow: string,
     request: StartRequest,
     by: string,
     traceparent?: string,
-  ): Promise<StartedRun> {
-    return await this.#runStarter.start(workflow, request, by, traceparent);
+    idempotencyKey?: string,
+  ): Promise<Pick<StartedRun, 'id'> & Partial<StartedRun>> {
+    return await this.#runStarter.start(workflow, request, by, traceparent, idempotencyKey);
   }
 
   /**

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isRecord } from '../../util/json.ts';
+import { isRecord } from '../util/json.ts';
 
 /** SHA-256 of a request's members, independent of their order. */
 export const requestDigest = (request: object): string =>

@@ -1,0 +1,144 @@
+import type { Store } from '../../store/index.ts';
+import type { ChatModelMessage } from '../chat-model.ts';
+import type { Conversation, InterruptedWork } from '../services.ts';
+import type { TurnEvent } from '../shapes/turn-event.ts';
+import { readStoredEvents } from './stored-events.ts';
+
+/** The conversation of a new task. */
+export const newConversation = (store: Store, taskId: string): Conversation => ({
+  messages: [],
+  lastTurn: 0,
+  record: recorder(store, taskId, 0),
+});
+
+/**
+ * The conversation of a task, to go on with.
+ * @param part the part that the host was stopped in; undefined: a new part begins
+ */
+export async function readConversation(
+  store: Store,
+  taskId: string,
+  part?: { readonly firstSeq: number },
+): Promise<Conversation> {
+  const rows = await store.read((db) =>
+    db
+      .selectFrom('task_messages')
+      .select(['n', 'message'])
+      .where('task_id', '=', taskId)
+      .orderBy('n')
+      .execute(),
+  );
+  const messages = rows.map(({ message }) => JSON.parse(message) as ChatModelMessage);
+  const events = await readTurns(readStoredEvents(store, taskId), part?.firstSeq ?? Number.POSITIVE_INFINITY);
+  const { lastTurn, isTurnAnswered, answeredTurns, ...work } = events;
+  // An answer without calls and usage has no event of its own.
+  const isLastRecorded = !isTurnAnswered && messages.at(-1)?.role === 'assistant';
+  const turns = answeredTurns + (isLastRecorded ? 1 : 0);
+  return {
+    messages,
+    lastTurn,
+    record: recorder(store, taskId, (rows.at(-1)?.n ?? -1) + 1),
+    ...(part ? { interrupted: toInterruptedWork(turns, work) } : {}),
+  };
+}
+
+/** Messages are numbered by the one writer that a task has at a time. */
+function recorder(store: Store, taskId: string, first: number): Conversation['record'] {
+  let next = first;
+  return async (messages) => {
+    await store.transaction(async (tx) => {
+      const at = store.time();
+      const values = messages.map((message, index) => ({
+        task_id: taskId,
+        n: next + index,
+        at,
+        message: JSON.stringify(message),
+      }));
+      await tx.insertInto('task_messages').values(values).execute();
+    });
+    next += messages.length;
+  };
+}
+
+interface TurnsOfPart {
+  /** The number of the last turn of all parts. */
+  readonly lastTurn: number;
+  readonly isTurnAnswered: boolean;
+  readonly answeredTurns: number;
+  readonly resumes: number;
+  readonly turnsWithUsage: number;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly calls: InterruptedWork['calls'];
+}
+
+/** Reads the turns of a task, and what the part from `firstSeq` on has done. */
+async function readTurns(events: AsyncIterable<TurnEvent>, firstSeq: number): Promise<TurnsOfPart> {
+  let lastTurn = 0;
+  let turns = 0;
+  let isTurnAnswered = true;
+  let resumes = 0;
+  let turnsWithUsage = 0;
+  let promptTokens = 0;
+  let completionTokens = 0;
+  let unanswered = 0;
+  const calls = new Map<string, { pendingId?: string; output?: string }>();
+  let lastCall = '';
+  for await (const event of events) {
+    if (event.type === 'turn') lastTurn = event.n;
+    if (event.seq < firstSeq) continue;
+    switch (event.type) {
+      case 'turn':
+        if (!isTurnAnswered) unanswered += 1;
+        turns += 1;
+        isTurnAnswered = false;
+        break;
+      case 'resumed':
+        resumes += 1;
+        break;
+      case 'usage':
+        turnsWithUsage += 1;
+        promptTokens += event.prompt_tokens;
+        completionTokens += event.completion_tokens;
+        isTurnAnswered = true;
+        break;
+      case 'tool_call':
+        isTurnAnswered = true;
+        lastCall = event.call_id;
+        calls.set(lastCall, {});
+        break;
+      case 'staged':
+        calls.set(lastCall, { ...calls.get(lastCall), pendingId: event.pending_id });
+        break;
+      case 'tool_result':
+        calls.set(event.call_id, { ...calls.get(event.call_id), output: event.output });
+        break;
+      default:
+    }
+  }
+  return {
+    lastTurn,
+    isTurnAnswered,
+    answeredTurns: turns - unanswered - (isTurnAnswered ? 0 : 1),
+    resumes,
+    turnsWithUsage,
+    promptTokens,
+    completionTokens,
+    calls,
+  };
+}
+
+function toInterruptedWork(
+  turns: number,
+  {
+    resumes,
+    turnsWithUsage,
+    promptTokens,
+    completionTokens,
+    calls,
+  }: Omit<TurnsOfPart, 'lastTurn' | 'isTurnAnswered' | 'answeredTurns'>,
+): InterruptedWork {
+  const isComplete = turns > 0 && turnsWithUsage === turns;
+  const usage = { prompt_tokens: promptTokens, completion_tokens: completionTokens };
+  return { totals: { turns, ...(isComplete ? { usage } : {}) }, resumes, completionTokens, calls };
+}

@@ -1,0 +1,390 @@
+/** Conversations with a task, approvals within it, and tasks that go on after a restart: a real host over a scripted model. */
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { freshDataDir, type HostProcess, startSource } from '../support/host.ts';
+import { type OpenAiScript, scriptedOpenAi } from '../support/scripted-openai.ts';
+import { until } from '../support/until.ts';
+
+interface Line {
+  readonly type: string;
+  readonly seq: number;
+  readonly [member: string]: unknown;
+}
+type Body = Readonly<Record<string, unknown>>;
+
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+/** A host that can be ended and started again over the same data, its agent `worker`, and the agent's folder. */
+async function startWorld(script: OpenAiScript, { autoApprove = [] as string[] } = {}) {
+  const gateway = await scriptedOpenAi(script);
+  closers.push(() => gateway.close());
+  const dataDir = freshDataDir();
+  const folder = mkdtempSync(join(tmpdir(), 'lathe-conversation-'));
+  const config = join(mkdtempSync(join(tmpdir(), 'lathe-conversation-')), 'lathe.toml');
+  writeFileSync(config, `[gateway]\nurl = "${gateway.url}"\n`);
+  let host: HostProcess;
+  let base = '';
+  const start = async () => {
+    host = startSource(['--config', config, '--data-dir', dataDir, '--port', '0']);
+    base = `${await host.url()}/agent/v1`;
+  };
+  await start();
+  closers.push(() => host.end());
+  const call = async (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
+    fetch(base + path, {
+      method,
+      headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  const json = async (method: string, path: string, body?: unknown) => {
+    const response = await call(method, path, body);
+    return { status: response.status, body: (await response.json()) as Body };
+  };
+  const linesOf = async (response: Response): Promise<Line[]> => {
+    expect(response.status).toBe(200);
+    return (await response.text())
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Line);
+  };
+  const agent = {
+    name: 'worker',
+    instructions: 'Work.',
+    model: 'scripted',
+    grants: { tools: ['fs_*', 'run_command'], read: [folder], write: [folder], auto_approve: autoApprove },
+  };
+  expect((await call('POST', '/agents', agent)).status).toBe(201);
+  return {
+    gateway,
+    folder,
+    call,
+    json,
+    linesOf,
+    task: (prompt: string, more: object = {}) =>
+      call('POST', '/tasks', { agent: 'worker', cwd: folder, prompt, ...more }),
+    events: async (id: string) => linesOf(await call('GET', `/tasks/${id}/events`)),
+    detail: async (id: string) => (await json('GET', `/tasks/${id}`)).body,
+    /** The change that the task waits for. */
+    async waiting(id: string): Promise<string> {
+      let change = '';
+      await until(async () => {
+        const { waiting_on: on, turns } = (await json('GET', `/tasks/${id}`)).body;
+        change = JSON.stringify(turns).match(/"pending_id":"(p\d+)"(?!.*"pending_id")/)?.[1] ?? '';
+        return on === 'approval' && change !== '';
+      });
+      return change;
+    },
+    async kill() {
+      host.kill('SIGKILL');
+      await host.exit;
+    },
+    async stop() {
+      host.kill('SIGTERM');
+      await host.exit;
+    },
+    start,
+  };
+}
+
+const write = (path: string, content: string) => ({
+  calls: [{ name: 'fs_write', arguments: { intent: 'to try it', path, content } }],
+});
+const read = (path: string) => ({ calls: [{ name: 'fs_read', arguments: { path } }] });
+/** Events without their text in pieces. */
+const typesOf = (lines: readonly Line[]) => lines.map(({ type }) => type).filter((type) => type !== 'delta');
+const resultsOf = (lines: readonly Line[]) =>
+  lines.flatMap((line) => (line.type === 'tool_result' ? [[line['ok'], line['output']]] : []));
+
+describe('a conversation', () => {
+  it('goes on with everything that was said and staged, also on a host that was started again', async () => {
+    const { task, call, json, linesOf, gateway, detail, folder, stop, start } = await startWorld([
+      { ...write('a.txt', 'one\n'), reasoning: 'I write.' },
+      { text: 'Staged.' },
+      read('a.txt'),
+      { text: 'It says one.' },
+      { text: 'Bye.' },
+    ]);
+    expect(typesOf(await linesOf(await task('Write a.')))).toEqual([
+      'start',
+      'turn',
+      'reasoning',
+      'usage',
+      'tool_call',
+      'staged',
+      'tool_result',
+      'turn',
+      'usage',
+      'answer',
+    ]);
+    const sent = await call('POST', '/tasks/t1/messages', { prompt: 'Read it.' }, { 'idempotency-key': 'k' });
+    expect(sent.headers.get('x-svc-session-secret')).toMatch(/\S/);
+    const lines = await linesOf(sent);
+    expect(lines[0]).toMatchObject({ type: 'message', part: 2, prompt: 'Read it.' });
+    expect(typesOf(lines)).toEqual([
+      'message',
+      'turn',
+      'usage',
+      'tool_call',
+      'tool_result',
+      'turn',
+      'usage',
+      'answer',
+    ]);
+    expect(lines.flatMap((line) => (line.type === 'turn' ? [line['n']] : []))).toEqual([3, 4]);
+    // The file is not there: it reads what it staged.
+    expect(existsSync(join(folder, 'a.txt'))).toBe(false);
+    expect(resultsOf(lines)).toEqual([[true, expect.stringContaining('one')]]);
+    expect(gateway.requests[2]?.body.messages).toMatchObject([
+      { role: 'system', content: 'Work.' },
+      { role: 'user', content: 'Write a.' },
+      { role: 'assistant', content: null, reasoning: 'I write.', tool_calls: [{}] },
+      { role: 'tool' },
+      { role: 'assistant', content: 'Staged.' },
+      { role: 'user', content: 'Read it.' },
+    ]);
+
+    const again = await call(
+      'POST',
+      '/tasks/t1/messages',
+      { prompt: 'Read it.' },
+      { 'idempotency-key': 'k' },
+    );
+    expect((await linesOf(again)).map(({ seq }) => seq)).toEqual(lines.map(({ seq }) => seq));
+    const other = await call('POST', '/tasks/t1/messages', { prompt: 'No.' }, { 'idempotency-key': 'k' });
+    expect(other.status).toBe(409);
+
+    await stop();
+    await start();
+    const last = await linesOf(await call('POST', '/tasks/t1/messages', { prompt: 'Bye.' }));
+    expect(last.at(-1)).toMatchObject({ type: 'answer', text: 'Bye.' });
+    expect(gateway.requests.at(-1)?.body.messages.map(({ role }) => role)).toEqual([
+      'system',
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+      'user',
+    ]);
+    expect(await detail('t1')).toMatchObject({ state: 'completed', parts: 3, answer: 'Bye.', ok: true });
+    const { sessions } = (await json('GET', '/sessions')).body as {
+      sessions: { id: string; kind: string }[];
+    };
+    expect(sessions.filter(({ kind }) => kind === 'task').map(({ id }) => id)).toEqual(['t1']);
+    const { body: listed } = await json('GET', '/tasks?state=completed');
+    expect(listed).toMatchObject({ tasks: [{ id: 't1', agent: 'worker', parts: 3 }] });
+    for (const id of ['t1', 't1.2', 't1.3'])
+      expect((await json('GET', `/sessions/${id}/receipt`)).body).toMatchObject({
+        id,
+        kind: 'task',
+        outcome: 'completed',
+      });
+  });
+
+  it('refuses what cannot go on, each with its reason', async () => {
+    const { task, json, linesOf, call } = await startWorld([{ text: 'Hi.' }, { hang: true }]);
+    await linesOf(await task('Hi.'));
+    const misspelt = await json('POST', '/tasks/t1/messages', { promt: 'x', limits: { max_turns: 0 } });
+    expect(misspelt.status).toBe(400);
+    expect(JSON.stringify(misspelt.body)).toMatch(/promt.*|prompt.*/);
+    expect(JSON.stringify(misspelt.body)).toContain('limits.max_turns');
+    expect((await json('POST', '/tasks/t9/messages', { prompt: 'x' })).status).toBe(404);
+    expect((await json('GET', '/tasks?state=done')).status).toBe(400);
+    const running = await call('POST', '/tasks/t1/messages', { prompt: 'Go on.' });
+    const refused = await json('POST', '/tasks/t1/messages', { prompt: 'x' });
+    expect([refused.status, JSON.stringify(refused.body)]).toEqual([
+      409,
+      expect.stringContaining('task_running'),
+    ]);
+    expect((await json('POST', '/tasks/t1/stop')).status).toBe(200);
+    await running.body?.cancel();
+  });
+
+  it('answers calls that a stop left open, so that its model is not confused', async () => {
+    const { task, json, linesOf, call, gateway } = await startWorld(
+      ({ body: { messages } }) =>
+        messages.at(-1)?.content === 'Then?'
+          ? { text: 'I was stopped.' }
+          : {
+              calls: [
+                { name: 'run_command', arguments: { intent: 'x', argv: ['sleep', '60'] } },
+                { name: 'fs_list', arguments: { path: '.' } },
+              ],
+            },
+      { autoApprove: ['run_command'] },
+    );
+    const response = await task('Sleep.');
+    await until(async () =>
+      JSON.stringify((await json('GET', '/tasks/t1')).body).includes('calls run_command'),
+    );
+    await json('POST', '/tasks/t1/stop');
+    await response.body?.cancel();
+    const lines = await linesOf(await call('POST', '/tasks/t1/messages', { prompt: 'Then?' }));
+    expect(lines.at(-1)).toMatchObject({ type: 'answer', text: 'I was stopped.' });
+    expect(gateway.requests.at(-1)?.body.messages.map(({ role, content }) => [role, content])).toEqual([
+      ['system', 'Work.'],
+      ['user', 'Sleep.'],
+      ['assistant', null],
+      ['tool', expect.stringContaining('not finished')],
+      ['tool', expect.stringContaining('not finished')],
+      ['user', 'Then?'],
+    ]);
+  });
+});
+
+describe('a task with approvals: wait', () => {
+  it('goes on with the outcome: made, declined with its note, changed by hand', async () => {
+    const { task, json, linesOf, waiting, folder, gateway } = await startWorld([
+      write('a.txt', 'one\n'),
+      write('b.txt', 'two\n'),
+      { text: 'Done.' },
+    ]);
+    const response = await task('Write.', { approvals: 'wait' });
+    const first = await waiting('t1');
+    const { sessions } = (await json('GET', '/sessions')).body as { sessions: object[] };
+    expect(sessions).toContainEqual(
+      expect.objectContaining({ id: 't1', state: 'running', waiting_on: 'approval' }),
+    );
+    expect((await json('POST', `/pending/${first}/approve`)).status).toBe(200);
+    await until(async () => (await waiting('t1')) !== first);
+    const second = await waiting('t1');
+    expect((await json('POST', `/pending/${second}/discard`, { note: 'Not b.' })).status).toBe(200);
+    const lines = await linesOf(response);
+    expect(typesOf(lines).filter((type) => !['turn', 'usage'].includes(type))).toEqual([
+      'start',
+      ...['tool_call', 'staged', 'waiting', 'tool_result'],
+      ...['tool_call', 'staged', 'waiting', 'tool_result'],
+      'answer',
+    ]);
+    expect(resultsOf(lines)).toEqual([
+      [true, expect.stringContaining('Created')],
+      [false, expect.stringContaining('They wrote: Not b.')],
+    ]);
+    expect(gateway.requests.at(-1)?.body.messages.at(-1)?.content).toContain('Not b.');
+    expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\n');
+    expect(existsSync(join(folder, 'b.txt'))).toBe(false);
+  });
+
+  it.each(['SIGKILL', 'SIGTERM'])('survives %s while it waits, and does nothing twice', async (signal) => {
+    const { task, json, waiting, events, detail, folder, gateway, kill, stop, start } = await startWorld([
+      write('a.txt', 'one\n'),
+      { text: 'Done.' },
+    ]);
+    const response = await task('Write.', { approvals: 'wait' });
+    const change = await waiting('t1');
+    await (signal === 'SIGKILL' ? kill() : stop());
+    await response.text().catch(() => '');
+    await start();
+    expect(await waiting('t1')).toBe(change);
+    expect((await json('POST', `/pending/${change}/approve`)).status).toBe(200);
+    await until(async () => (await detail('t1'))['state'] === 'completed');
+    const lines = await events('t1');
+    expect(typesOf(lines)).toEqual([
+      'start',
+      'turn',
+      'usage',
+      'tool_call',
+      'staged',
+      'waiting',
+      'resumed',
+      'waiting',
+      'tool_result',
+      'turn',
+      'usage',
+      'answer',
+    ]);
+    expect(lines.map(({ seq }) => seq)).toEqual(lines.map((_, index) => index));
+    expect(lines.at(-1)).toMatchObject({ text: 'Done.', turns: 2 });
+    expect(gateway.requests).toHaveLength(2);
+    expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\n');
+  });
+});
+
+describe('a task of a host that was killed', () => {
+  it('asks its model again, and makes no finished call again', async () => {
+    let isFirst = true;
+    const { task, events, detail, gateway, kill, start, folder } = await startWorld(
+      ({ body: { messages } }) => {
+        if (messages.at(-1)?.role === 'user') return read('note.txt');
+        if (!isFirst) return { text: 'It says hello.' };
+        isFirst = false;
+        return { hang: true };
+      },
+    );
+    writeFileSync(join(folder, 'note.txt'), 'hello\n');
+    const response = await task('Read the note.');
+    await until(() => gateway.requests.length === 2);
+    await kill();
+    await response.text().catch(() => '');
+    await start();
+    await until(async () => (await detail('t1'))['state'] !== 'running');
+    const lines = await events('t1');
+    expect(typesOf(lines)).toEqual([
+      'start',
+      'turn',
+      'usage',
+      'tool_call',
+      'tool_result',
+      'turn',
+      'resumed',
+      'turn',
+      'usage',
+      'answer',
+    ]);
+    expect(lines.at(-1)).toMatchObject({ text: 'It says hello.', turns: 2 });
+    expect(gateway.requests[2]?.body.messages).toEqual(gateway.requests[1]?.body.messages);
+  });
+
+  it('is told of a command that may have run, and does not run it again', async () => {
+    const { task, events, detail, gateway, kill, start, folder } = await startWorld(
+      ({ body: { messages } }) =>
+        messages.at(-1)?.role === 'user'
+          ? {
+              calls: [
+                {
+                  name: 'run_command',
+                  arguments: { intent: 'x', argv: ['sh', '-c', 'echo x >> log; sleep 60'] },
+                },
+              ],
+            }
+          : { text: 'I looked.' },
+      { autoApprove: ['run_command'] },
+    );
+    mkdirSync(folder, { recursive: true });
+    const response = await task('Run it.');
+    await until(() => existsSync(join(folder, 'log')));
+    await kill();
+    await response.text().catch(() => '');
+    await start();
+    await until(async () => (await detail('t1'))['state'] !== 'running');
+    expect(resultsOf(await events('t1'))).toEqual([
+      [false, expect.stringContaining('look before you repeat it')],
+    ]);
+    expect(gateway.requests.at(-1)?.body.messages.at(-1)?.content).toContain('may have been done');
+    expect(readFileSync(join(folder, 'log'), 'utf8')).toBe('x\n');
+  });
+
+  it('ends where its agent is gone', async () => {
+    const { task, detail, call, json, kill, start, gateway } = await startWorld([{ hang: true }]);
+    const response = await task('Go.');
+    await until(() => gateway.requests.length === 1);
+    await call('DELETE', '/agents/worker');
+    await kill();
+    await response.text().catch(() => '');
+    await start();
+    await until(async () => (await detail('t1'))['state'] === 'failed');
+    expect(await detail('t1')).toMatchObject({
+      outcome: 'error',
+      message: expect.stringContaining("no agent 'worker'"),
+    });
+    expect((await json('GET', '/sessions/t1/receipt')).body).toMatchObject({ outcome: 'failed' });
+  });
+});
