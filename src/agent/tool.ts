@@ -77,6 +77,21 @@ export interface ChangeSet {
   apply(payloads: readonly unknown[], resumes: boolean): Promise<ToolOutput[]>;
 }
 
+/** The text of a change. */
+export interface ChangeText {
+  /** The text; undefined when the change has none, as a deletion. */
+  of(payload: unknown): string | undefined;
+  /**
+   * The change with another text.
+   * @throws AgentError `invalid`
+   */
+  replace(
+    payload: unknown,
+    text: string,
+    signal: AbortSignal,
+  ): Promise<Pick<Proposal, 'summary' | 'diff' | 'risk' | 'payload'>>;
+}
+
 /** Who approved a change: a person, which is the default, or the grants of the agent. */
 export type Approval = 'person' | 'grants';
 
@@ -93,6 +108,8 @@ export interface ChangeTool extends ToolBase {
   apply(payload: unknown, signal: AbortSignal, approval?: Approval): Promise<ToolOutput>;
   /** Changes of tools with the same set can be approved together. */
   readonly set?: ChangeSet;
+  /** For changes that are a text: a person may correct it before approving it. */
+  readonly text?: ChangeText;
   /** Whether the change was applied, when the outcome is unknown after a crash or an error. */
   verify?(payload: unknown): Promise<'applied' | 'not_applied' | 'unknown'>;
 }

@@ -48,6 +48,7 @@ const scopesByPlane: Readonly<Record<string, PlaneScopes>> = {
       approvePendingChange: ['approve'],
       approvePendingChanges: ['approve'],
       discardPendingChange: ['approve'],
+      editPendingChange: ['approve'],
       lintWorkflow: agentReadScopes,
       // Definitions determine what agents may do without approval, so writing them requires the approve scope.
       createAgent: ['approve'],

@@ -189,12 +189,22 @@ describe('a conversation', () => {
       });
   });
 
+  it('follows AGENTS.md of its folder', async () => {
+    const { task, linesOf, folder, gateway } = await startWorld([{ text: 'Yes.' }]);
+    writeFileSync(join(folder, 'AGENTS.md'), 'Be brief.\n');
+    await linesOf(await task('Hi.'));
+    expect(gateway.requests[0]?.body.messages[0]).toEqual({
+      role: 'system',
+      content: 'Work.\n\nAGENTS.md of the working folder:\nBe brief.\n',
+    });
+  });
+
   it('refuses what cannot go on, each with its reason', async () => {
     const { task, json, linesOf, call } = await startWorld([{ text: 'Hi.' }, { hang: true }]);
     await linesOf(await task('Hi.'));
     const misspelt = await json('POST', '/tasks/t1/messages', { promt: 'x', limits: { max_turns: 0 } });
     expect(misspelt.status).toBe(400);
-    expect(JSON.stringify(misspelt.body)).toMatch(/promt.*|prompt.*/);
+    expect(JSON.stringify(misspelt.body)).toContain("did you mean 'prompt'");
     expect(JSON.stringify(misspelt.body)).toContain('limits.max_turns');
     expect((await json('POST', '/tasks/t9/messages', { prompt: 'x' })).status).toBe(404);
     expect((await json('GET', '/tasks?state=done')).status).toBe(400);
@@ -241,7 +251,34 @@ describe('a conversation', () => {
 });
 
 describe('a task with approvals: wait', () => {
-  it('goes on with the outcome: made, declined with its note, changed by hand', async () => {
+  it('tells the agent what a person changed in its text', async () => {
+    const { task, call, json, linesOf, waiting, folder } = await startWorld([
+      write('a.txt', 'one\ntwo\n'),
+      { text: 'Done.' },
+    ]);
+    const response = await task('Write.', { approvals: 'wait' });
+    const change = await waiting('t1');
+    expect((await json('GET', `/pending/${change}`)).body).toMatchObject({ content: 'one\ntwo\n' });
+    const bad = await json('POST', `/pending/${change}/edit`, { contents: 'x' });
+    expect([bad.status, JSON.stringify(bad.body)]).toEqual([
+      400,
+      expect.stringContaining("did you mean 'content'"),
+    ]);
+    expect((await json('POST', `/pending/${change}/edit`, { content: 'a\0' })).status).toBe(400);
+    expect((await call('POST', `/pending/${change}/edit`, { content: 'one\n2\n' })).status).toBe(200);
+    const { body } = await json('GET', `/pending/${change}`);
+    expect(body).toMatchObject({ content: 'one\n2\n', diff: expect.stringContaining('+2'), state: 'staged' });
+    expect((await call('POST', `/pending/${change}/approve`)).status).toBe(200);
+    const [[ok, output] = []] = resultsOf(await linesOf(response));
+    expect([ok, output]).toEqual([
+      true,
+      expect.stringMatching(/A person changed your text first:[\s\S]*-two\n\+2/),
+    ]);
+    expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\n2\n');
+    expect((await call('POST', `/pending/${change}/edit`, { content: 'x' })).status).toBe(409);
+  });
+
+  it('goes on with the outcome: made, or declined with its note', async () => {
     const { task, json, linesOf, waiting, folder, gateway } = await startWorld([
       write('a.txt', 'one\n'),
       write('b.txt', 'two\n'),

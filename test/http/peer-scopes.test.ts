@@ -31,7 +31,7 @@ const expected: Readonly<Record<string, string>> = {
     getReceipt listWorkflows getWorkflow listBuiltinWorkflows lintWorkflow listPendingChanges getPendingChange listActs`,
   agent: `createTask sendTaskMessage stopTask runWorkflow emitEvent pauseRun resumeRun runNow cancelSession revokeSession
     registerSession beatSession endSession`,
-  approve: `approvePendingChange approvePendingChanges discardPendingChange createAgent putAgent deleteAgent
+  approve: `approvePendingChange approvePendingChanges editPendingChange discardPendingChange createAgent putAgent deleteAgent
     createWorkflow putWorkflow deleteWorkflow forkWorkflow`,
   all: `llamaCppSetProps ollamaPull ollamaCreate ollamaDelete ollamaCopy ollamaPutBlob ollamaPush ollamaMe ollamaSignout
     registerLabKernel deleteLabKernel profileLabKernel bindLabKernel unbindLabKernels unbindLabComponents setLabParityMode postLabParityMode runLabParity validateLabConfig

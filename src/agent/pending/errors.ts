@@ -40,6 +40,9 @@ export function alreadyDecided({ id, state, decided_at, decided_by, applier }: P
 }
 const proposeAgainHint = 'If the change is still wanted, have the agent propose it again.';
 
+export const notAText = (id: string) =>
+  new AgentError('conflict', 'not_a_text', `${id} is no text of a file; approve it as it is, or discard it.`);
+
 export const toolUnavailable = (id: string, tool: string, reason: string) =>
   new AgentError(
     'conflict',

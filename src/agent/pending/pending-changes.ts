@@ -3,7 +3,15 @@ import { raceAbort } from '../../util/race-abort.ts';
 import type { Clock } from '../clock.ts';
 import type { PendingChangeService, ChangeDecision, SignalStore, Toolbox } from '../services.ts';
 import type { PendingChange, PendingChangeDetail } from '../shapes/pending-change.ts';
-import type { ChangeSet, ChangeTool, Proposal, StagedFiles, ToolContext, ToolOutput } from '../tool.ts';
+import type {
+  ChangeSet,
+  ChangeText,
+  ChangeTool,
+  Proposal,
+  StagedFiles,
+  ToolContext,
+  ToolOutput,
+} from '../tool.ts';
 import { waitForChange } from '../wait-for-change.ts';
 import { resolveAfterCrash, applyChange, applySet, type ApplyOutcome } from './apply-change.ts';
 import { isAutoApproved, PendingStore } from './pending-store.ts';
@@ -15,6 +23,7 @@ import {
   buildsOn,
   changeNotFound,
   notASet,
+  notAText,
   setNotApplied,
   stagedElsewhere,
   toolUnavailable,
@@ -125,7 +134,31 @@ export class PendingChanges implements PendingChangeService {
   async get(id: string): Promise<PendingChangeDetail> {
     const row = await this.#pendingStore.find(id);
     if (!row) throw changeNotFound(id);
-    return toPendingChangeDetail(this.#isOverdue(row) ? { ...row, state: 'expired' } : row);
+    const detail = toPendingChangeDetail(this.#isOverdue(row) ? { ...row, state: 'expired' } : row);
+    const content = this.#textOf(row)?.of(JSON.parse(row.payload));
+    return { ...detail, ...(content === undefined ? {} : { content }) };
+  }
+
+  #textOf(row: PendingRow): ChangeText | undefined {
+    const tool = isQuestion(row.tool) ? undefined : this.#tools.find(row.tool);
+    return tool?.kind === 'change' ? tool.text : undefined;
+  }
+
+  /**
+   * Replaces the text of a staged change by a person's. The agent is told when the change is applied.
+   * @throws AgentError not_found; invalid; conflict `not_a_text`, `staged_elsewhere`, or as `approve`
+   */
+  async edit(id: string, content: string, by: string): Promise<{ id: string; edited: true }> {
+    for (;;) {
+      const row = await this.#readCurrent(id);
+      if (row.state !== 'staged') throw await this.#conflictError(row, 'edit', by);
+      if (row.endpoint_id !== this.#store.endpointId) throw stagedElsewhere(id, row.endpoint_id);
+      const payload = JSON.parse(row.payload) as unknown;
+      const text = this.#textOf(row);
+      if (text?.of(payload) === undefined) throw notAText(id);
+      const changed = await text.replace(payload, content, this.#stopping);
+      if (await this.#pendingStore.replaceProposal(row, changed, by)) return { id, edited: true };
+    }
   }
 
   async approve(id: string, by: string, signal: AbortSignal): Promise<{ id: string; applied: true }> {
@@ -385,7 +418,7 @@ export class PendingChanges implements PendingChangeService {
     if ((await this.#pendingStore.expire()) > 0) this.#notifyWaiters();
   }
 
-  async #conflictError(row: PendingRow, verb: 'approve' | 'discard', by: string): Promise<Error> {
+  async #conflictError(row: PendingRow, verb: 'approve' | 'discard' | 'edit', by: string): Promise<Error> {
     const error = alreadyDecided(row);
     await this.#pendingStore.journalRefusal(row, verb, by, error.code);
     return error;

@@ -1,5 +1,5 @@
 import type { StoreReader, NewAct, Store, Tx } from '../../store/index.ts';
-import type { ToolOutput } from '../tool.ts';
+import type { Proposal, ToolOutput } from '../tool.ts';
 import type { SignalStore } from '../services.ts';
 import { tooManyStaged } from './errors.ts';
 import type { PendingRow, PendingState } from './rows.ts';
@@ -139,6 +139,26 @@ export class PendingStore {
       });
   }
 
+  /** Replaces what is staged, if it is still what was read. @returns whether it was */
+  async replaceProposal(
+    { id, payload }: PendingRow,
+    { summary, diff, risk, payload: changed }: Pick<Proposal, 'summary' | 'diff' | 'risk' | 'payload'>,
+    by: string,
+  ): Promise<boolean> {
+    return await this.#store.transaction(async (tx) => {
+      const { numUpdatedRows } = await tx
+        .updateTable('pending')
+        .set({ summary, risk, diff: diff ?? null, payload: JSON.stringify(changed) })
+        .where('id', '=', id)
+        .where('state', '=', 'staged')
+        .where('payload', '=', payload)
+        .executeTakeFirstOrThrow();
+      if (numUpdatedRows === 0n) return false;
+      await this.#store.appendAct(tx, { verb: 'edit', target: id, by, outcome: 'applied' });
+      return true;
+    });
+  }
+
   /** An earlier staged change of the same file by the same task or run, which a change builds on. */
   async findEarlier({ n, path, base_hash, task_id, run_id }: PendingRow): Promise<string | undefined> {
     if (path === null) return undefined;
@@ -218,7 +238,7 @@ export class PendingStore {
   /** Journals a refused decision. */
   async journalRefusal(
     row: PendingRow,
-    verb: 'approve' | 'discard',
+    verb: 'approve' | 'discard' | 'edit',
     by: string,
     reason: string,
   ): Promise<void> {

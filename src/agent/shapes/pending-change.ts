@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { strictObject } from '../../http/schema/strict.ts';
 import { text, time } from './common.ts';
 
 export const pendingChange = z
@@ -28,6 +29,9 @@ export type PendingChange = z.infer<typeof pendingChange>;
 export const pendingChangeDetail = pendingChange
   .extend({
     state: z.enum(['staged', 'applying', 'applied', 'discarded', 'expired', 'failed']),
+    content: text
+      .optional()
+      .describe('The text that the file will have, of changes that write a text; a person may edit it.'),
     decided_at: time.optional(),
     decided_by: text.optional(),
     output: z
@@ -53,11 +57,17 @@ export const discardRequest = z
         .string({ error: 'expected a text' })
         .refine(isShortNote, { error: 'at most 2000 characters' })
         .optional()
-        .describe('Stored in the action journal only. At most 2000 characters.'),
+        .describe(
+          'Stored in the action journal; told to a task that waits for the decision. At most 2000 characters.',
+        ),
     },
     { error: 'expected an object' },
   )
   .meta({ id: 'DiscardRequest' });
+
+export const editRequest = strictObject({
+  content: z.string({ error: 'expected a text' }).describe('The whole text that the file will have.'),
+}).meta({ id: 'EditRequest' });
 
 export const approveRequest = z
   .object({

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { strictObject } from '../../http/schema/strict.ts';
 import { agentLimits, agentSampling, partialGrants } from './agent-spec.ts';
 import { count, nonEmptyText, resourceName, text } from './common.ts';
 import { session } from './session.ts';
@@ -54,19 +55,14 @@ export const taskRequest = z
 export type TaskRequest = z.infer<typeof taskRequest>;
 
 /** A message that goes on with a task. Absent members are those of the task's request. */
-export const messageRequest = z
-  .strictObject(
-    {
-      prompt: taskRequest.shape.prompt,
-      inputs: taskRequest.shape.inputs,
-      response_format: taskRequest.shape.response_format,
-      limits: taskRequest.shape.limits,
-      sampling: taskRequest.shape.sampling,
-      approvals: taskRequest.shape.approvals,
-    },
-    { error: 'expected a JSON object' },
-  )
-  .meta({ id: 'MessageRequest' });
+export const messageRequest = strictObject({
+  prompt: taskRequest.shape.prompt,
+  inputs: taskRequest.shape.inputs,
+  response_format: taskRequest.shape.response_format,
+  limits: taskRequest.shape.limits,
+  sampling: taskRequest.shape.sampling,
+  approvals: taskRequest.shape.approvals,
+}).meta({ id: 'MessageRequest' });
 export type MessageRequest = z.infer<typeof messageRequest>;
 
 export const taskRow = z.object({ ...session.shape, agent: text, parts: count }).meta({ id: 'TaskRow' });

@@ -16,17 +16,24 @@ export class MessageHistory {
     this.#record = record;
   }
 
-  /** The path of the working folder is not included: tools take paths relative to it. */
-  static async open({
-    agent,
-    prompt,
-    inputs,
-    conversation,
-  }: Pick<TurnLoopRequest, 'agent' | 'prompt' | 'inputs' | 'conversation'>): Promise<MessageHistory> {
+  /**
+   * The path of the working folder is not included: tools take paths relative to it.
+   * @param folderGuide AGENTS.md of the working folder
+   */
+  static async open(
+    {
+      agent,
+      prompt,
+      inputs,
+      conversation,
+    }: Pick<TurnLoopRequest, 'agent' | 'prompt' | 'inputs' | 'conversation'>,
+    folderGuide?: string,
+  ): Promise<MessageHistory> {
     const { messages: earlier = [], record = () => Promise.resolve() } = conversation ?? {};
-    const instructions = { role: 'system', content: agent.instructions } as const;
+    const guide = folderGuide === undefined ? '' : `AGENTS.md of the working folder:\n${folderGuide}`;
+    const content = [agent.instructions, guide].filter((text) => text !== '').join('\n\n');
     const history = new MessageHistory(
-      [...(agent.instructions === '' ? [] : [instructions]), ...earlier],
+      [...(content === '' ? [] : [{ role: 'system', content } as const]), ...earlier],
       record,
     );
     if (conversation?.interrupted !== undefined && earlier.length > 0) return history;

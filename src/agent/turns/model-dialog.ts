@@ -23,6 +23,8 @@ const maxCalls = 32;
 export interface ModelDialogOptions {
   readonly chatModel: ChatModel;
   readonly request: TurnLoopRequest;
+  /** AGENTS.md of the working folder. */
+  readonly folderGuide?: string | undefined;
   readonly tools: readonly Tool[];
   readonly budget: TurnBudget;
   readonly emit: (event: NewTurnEvent) => Promise<void>;
@@ -54,7 +56,7 @@ export class ModelDialog {
   }
 
   static async open(options: ModelDialogOptions): Promise<ModelDialog> {
-    return new ModelDialog(options, await MessageHistory.open(options.request));
+    return new ModelDialog(options, await MessageHistory.open(options.request, options.folderGuide));
   }
 
   /** Calls that an interruption left without a result. */

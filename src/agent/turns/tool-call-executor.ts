@@ -47,6 +47,15 @@ export class ToolCallExecutor {
     this.#context = { ...owner, agent: agent.name, grants: agent.grants, cwd, staged, signal };
   }
 
+  /** AGENTS.md of the working folder, which tells agents how to work there; undefined where the agent may not read it. */
+  async readFolderGuide(): Promise<string | undefined> {
+    const tool = this.#options.tools.get('fs_read');
+    if (tool?.kind !== 'read' || tool.source !== 'builtin' || this.#context.cwd === undefined)
+      return undefined;
+    const { ok, output } = await tool.run({ path: 'AGENTS.md' }, this.#context);
+    return ok ? output : undefined;
+  }
+
   /** Runs a call. @returns the output for the model. Throws `AgentAbortError` when the work must end. */
   async execute(call: ChatModelToolCall): Promise<string> {
     const { emit, turnTracer, tools } = this.#options;

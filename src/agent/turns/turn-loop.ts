@@ -99,6 +99,7 @@ export class TurnLoop implements TurnRunner {
     const dialog = await ModelDialog.open({
       chatModel,
       request,
+      folderGuide: await executor.readFolderGuide(),
       tools: [...tools.values()],
       budget,
       emit,

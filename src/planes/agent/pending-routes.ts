@@ -5,6 +5,7 @@ import { acts } from '../../agent/shapes/act.ts';
 import {
   approveRequest,
   discardRequest,
+  editRequest,
   pendingChange,
   pendingChangeDetail,
 } from '../../agent/shapes/pending-change.ts';
@@ -13,13 +14,15 @@ import { hostError } from '../error-schema.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 
 interface PendingRoutesDeps {
-  readonly changes: Pick<PendingChanges, 'list' | 'get' | 'approve' | 'approveSet' | 'discard'>;
+  readonly changes: Pick<PendingChanges, 'list' | 'get' | 'edit' | 'approve' | 'approveSet' | 'discard'>;
   readonly acts: Pick<ActJournal, 'list'>;
 }
 
 const pendingChanges = z.array(pendingChange).meta({ id: 'PendingChanges' });
 const approved = z.object({ id: z.string(), applied: z.literal(true) }).meta({ id: 'ChangeApplied' });
 const discarded = z.object({ id: z.string(), discarded: z.literal(true) }).meta({ id: 'ChangeDiscarded' });
+
+const edited = z.object({ id: z.string(), edited: z.literal(true) }).meta({ id: 'ChangeEdited' });
 
 const approvedSet = z
   .object({ applied: z.array(z.string()).describe('Ids in the order that the changes were applied.') })
@@ -95,6 +98,25 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
     handle: async ({ body, by }) => Response.json({ applied: await changes.approveSet(body.ids, by) }),
   });
 
+  const editChange = defineRoute({
+    method: 'POST',
+    path: '/agent/v1/pending/{id}/edit',
+    operationId: 'editPendingChange',
+    summary: 'Replace the text of a change before approving it',
+    description:
+      'The change stays staged, with a new diff. When it is applied, the agent is told what was changed.',
+    params,
+    body: editRequest,
+    responses: {
+      200: jsonResponse('The change has the new text.', edited),
+      400: errorResponse('The body is invalid, or the text cannot be written to a file.'),
+      404: notFoundResponse,
+      409: errorResponse('The change was already decided, or is no text of a file.'),
+    },
+    handle: async ({ params: { id = '' }, by, body }) =>
+      Response.json(await changes.edit(id, body.content, by)),
+  });
+
   const discardChange = defineRoute({
     method: 'POST',
     path: '/agent/v1/pending/{id}/discard',
@@ -135,7 +157,7 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
   });
 
   // Before the routes with a name in its place, so that "method not allowed" names its own.
-  return [listChanges, approveChanges, getChange, approveChange, discardChange, listActs];
+  return [listChanges, approveChanges, getChange, approveChange, editChange, discardChange, listActs];
 }
 
 function readPage(query: URLSearchParams): { after: number | undefined; limit: number } {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { strictObject } from '../../http/schema/strict.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
 
 const text = z.string({ error: 'expected a text' });
@@ -22,16 +23,11 @@ export const runRequest = z
   .meta({ id: 'RunRequest' });
 
 /** Strict: inputs under a misspelt name would be left out. */
-export const resumeRequest = z
-  .strictObject(
-    {
-      inputs: jsonObject('expected an object of inputs')
-        .optional()
-        .describe('Inputs for the input gate. Leave out for a paused run.'),
-    },
-    { error: 'expected an object' },
-  )
-  .meta({ id: 'ResumeRequest' });
+export const resumeRequest = strictObject({
+  inputs: jsonObject('expected an object of inputs')
+    .optional()
+    .describe('Inputs for the input gate. Leave out for a paused run.'),
+}).meta({ id: 'ResumeRequest' });
 
 const eventNameError = "expected 'user.' and then 1 to 195 letters, digits, dots, dashes and underscores";
 export const newSignal = z

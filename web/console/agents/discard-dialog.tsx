@@ -4,7 +4,7 @@ import css from './agents.module.css';
 
 const maxNote = 2000;
 
-/** Asks for confirmation and an optional note. The note is stored in the action journal only; no agent sees it. */
+/** Asks for confirmation and an optional note, which the journal keeps; the agent of a task that waits is told it. */
 export function DiscardDialog(props: {
   id: string;
   open: boolean;
@@ -45,7 +45,7 @@ export function DiscardDialog(props: {
         <Field
           label="Note (optional)"
           fault={fault}
-          hint={`Stored in the action journal only; no agent or model sees it. ${length} of ${maxNote} characters.`}
+          hint={`Stored in the action journal. The agent sees it only if its task waits for this decision. ${length} of ${maxNote} characters.`}
         >
           {(control) => (
             <textarea

@@ -14,6 +14,8 @@ export type LogBlock =
       staged?: EventOf<'staged'>;
     }
   | { readonly kind: 'staged'; readonly seq: number; readonly staged: EventOf<'staged'> }
+  | { readonly kind: 'message'; readonly seq: number; readonly prompt: string }
+  | { readonly kind: 'resumed'; readonly seq: number }
   | { readonly kind: 'end'; readonly seq: number; readonly end: EventOf<'answer' | 'aborted'> };
 
 export interface TurnLogData {
@@ -37,6 +39,13 @@ export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
     switch (event.type) {
       case 'start':
         start = event;
+        break;
+      case 'message':
+        end = undefined;
+        blocks.push({ kind: 'message', seq, prompt: event.prompt });
+        break;
+      case 'resumed':
+        blocks.push({ kind: 'resumed', seq });
         break;
       case 'turn':
         usageTotals.turns = event.n;

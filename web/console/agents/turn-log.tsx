@@ -45,6 +45,15 @@ function BlockView({ block }: { block: LogBlock }) {
       return <Call {...block} />;
     case 'staged':
       return <Staged {...block.staged} />;
+    case 'message':
+      return (
+        <div className={css['end']}>
+          <strong>Message</strong>
+          <div className={css['prose']}>{block.prompt}</div>
+        </div>
+      );
+    case 'resumed':
+      return <div className={css['turn']}>The host was started again and goes on.</div>;
     case 'end':
       return <End end={block.end} />;
   }
@@ -98,6 +107,7 @@ const abortReasons: Readonly<Record<string, string>> = {
   timeout: 'Timed out',
   budget: 'Budget exceeded',
   shutdown: 'Host stopped',
+  cancelled: 'Stopped',
 };
 
 function End({ end }: { end: NonNullable<TurnLogData['end']> }) {

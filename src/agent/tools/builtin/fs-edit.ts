@@ -44,6 +44,7 @@ export const fsEdit = (confinement: Confinement, changes: FileChanges): ChangeTo
     }),
   apply: (payload, signal) => changes.apply(payload as StagedFile, signal),
   verify: (payload) => changes.verify(payload as StagedFile),
+  text: changes.text,
 });
 
 /** @throws Refusal that lists every edit that does not match */

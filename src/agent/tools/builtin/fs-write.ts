@@ -29,4 +29,5 @@ export const fsWrite = (confinement: Confinement, changes: FileChanges): ChangeT
     }),
   apply: (payload, signal) => changes.apply(payload as StagedFile, signal),
   verify: (payload) => changes.verify(payload as StagedFile),
+  text: changes.text,
 });

@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
-import type { Proposal, ToolContext, ToolOutput } from '../../tool.ts';
+import { AgentError } from '../../errors.ts';
+import type { ChangeText, Proposal, ToolContext, ToolOutput } from '../../tool.ts';
 import { unifiedDiff } from '../diff.ts';
 import { type AllowedPath, type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
 import { type Entry, PathSwapped } from '../paths/folder.ts';
@@ -39,6 +40,8 @@ export interface StagedFile {
   /** Write grants at the time of the proposal. */
   readonly write: readonly string[];
   readonly base: BaseHash;
+  /** The agent's own text, where a person replaced it. */
+  readonly proposed?: string;
   readonly change: { readonly contents: string } | { readonly remove: 'file' | 'empty_folder' };
 }
 
@@ -81,15 +84,10 @@ export function proposeText(
   args: { readonly intent?: unknown },
   { grants }: ToolContext,
 ): Proposal {
-  const bytes = Buffer.byteLength(after);
-  if (bytes > maxTextBytes)
-    throw new Refusal(`The text would have ${bytes} bytes; at most ${maxTextBytes} can be written at once.`);
-  if (!after.isWellFormed() || after.includes('\0'))
-    throw new Refusal('The text holds NUL characters or half surrogate pairs, which no text file may hold.');
+  const fault = textFault(after);
+  if (fault !== undefined) throw new Refusal(fault);
   if (before?.text === after) throw new Refusal(`${allowed.shown} holds exactly this text already.`);
   const base = before?.base ?? absentHash;
-  const risk = riskOf(allowed.path, before?.text, after);
-  const warning = risk === undefined ? '' : ` High risk: ${risk}.`;
   const payload: StagedFile = {
     path: allowed.path,
     write: grants.write,
@@ -99,12 +97,36 @@ export function proposeText(
   return {
     kind: 'file_write',
     intent: readIntent(args),
-    summary: `${before ? 'Replace' : 'Create'} ${escapeLine(allowed.path)} (${bytes} bytes).${warning}${invisibleCharactersWarning(before?.text ?? '', after)}`,
+    ...describeText(allowed.path, before?.text, after),
     path: allowed.path,
-    diff: unifiedDiff(allowed.path, before?.text, after),
     baseHash: base,
-    risk: risk === undefined ? (before ? 'medium' : 'low') : 'high',
     payload,
+  };
+}
+
+/** Why a text cannot be written. */
+function textFault(text: string): string | undefined {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > maxTextBytes)
+    return `The text would have ${bytes} bytes; at most ${maxTextBytes} can be written at once.`;
+  return !text.isWellFormed() || text.includes('\0')
+    ? 'The text holds NUL characters or half surrogate pairs, which no text file may hold.'
+    : undefined;
+}
+
+/** What a person is shown of a text that replaces another one. */
+function describeText(
+  path: string,
+  before: string | undefined,
+  after: string,
+): { summary: string; diff: string; risk: Proposal['risk'] } {
+  const isNew = before === undefined;
+  const risk = riskOf(path, before, after);
+  const warning = risk === undefined ? '' : ` High risk: ${risk}.`;
+  return {
+    summary: `${isNew ? 'Create' : 'Replace'} ${escapeLine(path)} (${Buffer.byteLength(after)} bytes).${warning}${invisibleCharactersWarning(before ?? '', after)}`,
+    diff: unifiedDiff(path, before, after),
+    risk: risk === undefined ? (isNew ? 'low' : 'medium') : 'high',
   };
 }
 
@@ -164,6 +186,41 @@ export class FileChanges {
     }
   }
 
+  /** A person may correct the text of a change. */
+  readonly text: ChangeText = {
+    of: (payload) => {
+      const { change } = payload as StagedFile;
+      return 'contents' in change ? change.contents : undefined;
+    },
+    replace: async (payload, text, signal) => {
+      const staged = payload as StagedFile;
+      const { path, base, proposed = this.text.of(staged) ?? '' } = staged;
+      const fault = textFault(text);
+      if (fault !== undefined) throw new AgentError('invalid', 'invalid_value', fault);
+      // A change that builds on a staged one is compared with the text of the agent.
+      const before = base === absentHash ? undefined : ((await this.#readBase(staged, signal)) ?? proposed);
+      const { summary, ...described } = describeText(path, before, text);
+      return {
+        ...described,
+        summary: `${summary} Changed by a person.`,
+        payload: { ...staged, proposed, change: { contents: text } } satisfies StagedFile,
+      };
+    },
+  };
+
+  /** The text that a change is based on, if the file is still that. */
+  async #readBase({ path, write, base }: StagedFile, signal: AbortSignal): Promise<string | undefined> {
+    const scope = { grants: { read: [], write: [...write] }, cwd: undefined, signal };
+    try {
+      const allowed = await this.#confinement.resolveAllowed(path, scope, 'write', false);
+      const file = await readTextFile(this.#confinement, allowed, scope);
+      return file?.base === base ? file.text : undefined;
+    } catch (error) {
+      if (error instanceof Refusal || error instanceof PathSwapped) return undefined;
+      throw error;
+    }
+  }
+
   /** Applies a change within `exclusively`. @throws AgentError `base_moved` */
   async applyNow(staged: StagedFile, signal: AbortSignal): Promise<ToolOutput> {
     const { path, write, base, change } = staged;
@@ -185,8 +242,14 @@ export class FileChanges {
       rethrowUnlessRetryable(error, path);
       return refusedOutput((toFileRefusal(error, path) as Error).message);
     }
-    return okOutput(`${describeChange(staged)} ${path}.`);
+    return okOutput(`${describeChange(staged)} ${path}.${describeEdit(staged)}`);
   }
+}
+
+/** What a person made of the agent's text, for the agent. */
+function describeEdit({ path, proposed, change }: StagedFile): string {
+  if (proposed === undefined || !('contents' in change) || proposed === change.contents) return '';
+  return ` A person changed your text first:\n${unifiedDiff(path, proposed, change.contents)}`;
 }
 
 /** Hash of a folder, which is always proposed as empty. */

@@ -1,4 +1,5 @@
-import { useQuery } from '@tanstack/react-query';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
 import { Link } from 'wouter';
 import {
   RelativeTime,
@@ -12,10 +13,10 @@ import type { TurnEvent } from '../../agents/schemas.ts';
 import { TurnLog } from '../../agents/turn-log.tsx';
 import { buildTurnLog } from '../../agents/turn-log-data.ts';
 import { useEvents } from '../../agents/use-events.ts';
-import { api, unwrap } from '../../api/client.ts';
+import { api, fetchRaw, unwrap } from '../../api/client.ts';
 import type { components } from '../../api/schema.d.ts';
 import { formatNumber, formatTime } from '../../parts/format.ts';
-import { Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
+import { Button, Facts, FaultNote, Field, Loading, Page, Panel } from '../../parts/index.tsx';
 import { useAgents } from './use-agents.ts';
 
 type TaskDetail = components['schemas']['TaskDetail'];
@@ -48,11 +49,80 @@ export function TaskPage({ id }: { id: string }) {
             )}
             <ReconnectNotice fault={stream.disconnectFault} />
             {stream.fault !== undefined && <FaultNote error={stream.fault} />}
+            {task.data.ended_at === undefined ? (
+              <StopTask id={id} onStopped={() => void task.refetch()} />
+            ) : (
+              <Reply id={id} onSent={() => void task.refetch()} />
+            )}
           </Panel>
           <TaskDetails task={task.data} usageTotals={log.usageTotals} />
         </div>
       )}
     </Page>
+  );
+}
+
+function StopTask({ id, onStopped }: { id: string; onStopped: () => void }) {
+  const stop = useMutation({
+    mutationFn: () => unwrap(api.POST('/agent/v1/tasks/{id}/stop', { params: { path: { id } } })),
+    onSettled: onStopped,
+  });
+  return (
+    <div className={css['form']}>
+      <div>
+        <Button kind="danger" busy={stop.isPending} onClick={() => stop.mutate()}>
+          Stop the task
+        </Button>
+      </div>
+      {stop.error && <FaultNote error={stop.error} />}
+    </div>
+  );
+}
+
+/** Goes on with a task that has ended. */
+function Reply({ id, onSent }: { id: string; onSent: () => void }) {
+  const [prompt, setPrompt] = useState('');
+  const send = useMutation({
+    mutationFn: async (text: string) => {
+      const response = await fetchRaw(`/agent/v1/tasks/${encodeURIComponent(id)}/messages`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ prompt: text }),
+      });
+      // The page follows the events of the task by itself.
+      await response.body?.cancel();
+    },
+    onSuccess: () => {
+      setPrompt('');
+      onSent();
+    },
+  });
+  return (
+    <form
+      className={css['form']}
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (prompt.trim() !== '') send.mutate(prompt);
+      }}
+    >
+      <Field label="Message" hint="The agent goes on with everything that was said and done.">
+        {(control) => (
+          <textarea
+            {...control}
+            className={`${control.className} ${css['text']}`}
+            rows={3}
+            value={prompt}
+            onChange={({ target }) => setPrompt(target.value)}
+          />
+        )}
+      </Field>
+      <div>
+        <Button type="submit" busy={send.isPending} disabled={prompt.trim() === ''}>
+          Send
+        </Button>
+      </div>
+      {send.error && <FaultNote error={send.error} />}
+    </form>
   );
 }
 
@@ -94,11 +164,7 @@ function TaskDetails({
         {planner && task.route?.engine === planner.kind && (
           <p className={css['quiet']}>{planner.disclosure}</p>
         )}
-        {task.ended_at === undefined ? (
-          <p className={css['quiet']}>
-            A task cannot be paused or cancelled. It ends when it has an answer or exceeds a budget.
-          </p>
-        ) : (
+        {task.ended_at !== undefined && (
           <p>
             <Link href={consolePath.session(task.id)}>Session and signed receipt</Link>
           </p>
