@@ -19,6 +19,8 @@ export default defineConfig({
         host: 'src/host.ts',
         gateway: 'src/gateway.ts',
         lab: 'src/lab.ts',
+        agent: 'src/agent.ts',
+        client: 'src/client/index.ts',
         observe: 'src/observe.ts',
         'lab-child': 'src/lab-child.ts',
         'grammar-worker': 'src/grammar-worker.ts',

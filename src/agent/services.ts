@@ -8,6 +8,7 @@ import type { Session } from './shapes/session.ts';
 import type { ToolCatalogEntry } from './shapes/tool.ts';
 import type { AbortReason, NewTurnEvent } from './shapes/turn-event.ts';
 import type { ChatModelMessage, ChatModelRequest } from './chat-model.ts';
+import type { CallControl } from './turns/call-control.ts';
 import type { ChangeTool, Proposal, StagedFiles, Tool, ToolContext, ToolOutput } from './tool.ts';
 
 /** Interfaces between the services of the agent plane. Actors are written as `acts.by` (src/store/schema.ts). */
@@ -30,6 +31,8 @@ export interface TurnLoopRequest {
   readonly onStaged: 'go_on' | 'wait';
   /** The recorded conversation that this request goes on with; absent: a new one, which is not recorded. */
   readonly conversation?: Conversation;
+  /** With it, a person may stop single calls. */
+  readonly calls?: CallControl;
   /** Whether the signal was aborted because the host stops. */
   readonly isHostStopping?: () => boolean;
   /** Awaited before a change with side effects may be applied. */
@@ -130,6 +133,8 @@ export interface PendingChangeService {
    */
   approve(id: string, by: string, signal: AbortSignal): Promise<{ id: string; applied: true }>;
   discard(id: string, by: string, note?: string): Promise<{ id: string; discarded: true }>;
+  /** Ends the application of a change that runs in this process. @returns false when none runs */
+  stopApplying(id: string): boolean;
   /** Resolves when a person on any host of the same database has decided; rejects with the signal's reason. */
   decision(id: string, signal: AbortSignal): Promise<ChangeDecision>;
 }

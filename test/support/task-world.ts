@@ -98,6 +98,7 @@ export async function openTaskWorld(url: string, options: Options = {}) {
         }),
       applyNow: (tool, { payload }, { signal }) => tool.apply(payload, signal),
       decision: () => new Promise(() => undefined),
+      stopApplying: () => false,
     },
     sessions,
     clock: { now: () => new Date(), monotonic: () => performance.now() },

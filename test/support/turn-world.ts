@@ -128,6 +128,7 @@ export function turnWorld({
         return Promise.resolve(okOutput('applied at once'));
       },
       decision: decision ?? neverDecided,
+      stopApplying: () => false,
     },
     sessions: { isRevoked: () => Promise.resolve(revoked?.() ?? false) },
     clock: clock ?? { now: () => new Date(), monotonic: () => performance.now() },

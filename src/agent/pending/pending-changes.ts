@@ -64,6 +64,8 @@ export class PendingChanges implements PendingChangeService {
   readonly #outcomeRecorder: OutcomeRecorder;
   /** What this process is applying, by id. */
   readonly #runningApplications = new Map<string, Promise<ApplyOutcome | undefined>>();
+  /** Ends applications that run in this process, by id. */
+  readonly #applications = new Map<string, AbortController>();
   #change = Promise.withResolvers<void>();
 
   constructor(options: PendingChangesOptions) {
@@ -268,6 +270,12 @@ export class PendingChanges implements PendingChangeService {
     }
   }
 
+  stopApplying(id: string): boolean {
+    const application = this.#applications.get(id);
+    application?.abort(new Error('a person stopped it'));
+    return application !== undefined;
+  }
+
   async decision(id: string, signal: AbortSignal): Promise<ChangeDecision> {
     for (;;) {
       signal.throwIfAborted();
@@ -340,7 +348,13 @@ export class PendingChanges implements PendingChangeService {
     return await this.#applyOnce(id, async () => {
       const { row: claimed, claimed: isOurs } = await this.#pendingStore.claim(id, by);
       if (!isOurs || !claimed) return undefined;
-      const outcome = await applyChange(tool, claimed, this.#stopping);
+      const stop = new AbortController();
+      this.#applications.set(id, stop);
+      const outcome = await applyChange(
+        tool,
+        claimed,
+        AbortSignal.any([this.#stopping, stop.signal]),
+      ).finally(() => this.#applications.delete(id));
       const earlier =
         outcome.reason === 'base_moved' ? await this.#pendingStore.findEarlier(claimed) : undefined;
       return await this.#recordOutcome(

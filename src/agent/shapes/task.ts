@@ -62,7 +62,7 @@ export const messageRequest = strictObject({
   limits: taskRequest.shape.limits,
   sampling: taskRequest.shape.sampling,
   approvals: taskRequest.shape.approvals,
-}).meta({ id: 'MessageRequest' });
+}).meta({ id: 'TaskMessage' });
 export type MessageRequest = z.infer<typeof messageRequest>;
 
 export const taskRow = z.object({ ...session.shape, agent: text, parts: count }).meta({ id: 'TaskRow' });

@@ -5,6 +5,7 @@ import type { StreamWriter } from '../event-log/stream-writer.ts';
 import { toSpanResult } from '../to-span-result.ts';
 import type { TurnTotals, TurnRunner, TurnLoopRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
+import { CallControl } from '../turns/call-control.ts';
 import { TaskAlreadyEnded, endTask, type TaskEndServices, type FinalTurnEvent } from './end-task.ts';
 import { describeTurnEvent } from './task-texts.ts';
 
@@ -29,6 +30,7 @@ export class RunningTask {
   readonly #options: RunningTaskOptions;
   /** Whether a person has to decide on a change before it goes on. */
   isWaiting = false;
+  readonly calls = new CallControl();
   /** `last_event` of the session feed. */
   lastEvent = 'started';
 
@@ -76,7 +78,7 @@ export class RunningTask {
       else await this.#options.writer.append(event);
     };
     try {
-      const totals = await turnRunner.run(request, emit, stopping);
+      const totals = await turnRunner.run({ ...request, calls: this.calls }, emit, stopping);
       if (totals.kind === 'suspended') return undefined;
       if (finalEvent) return { event: finalEvent, totals };
       onFault(id, new Error('the turns ended without a last event'));

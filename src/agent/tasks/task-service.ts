@@ -354,22 +354,39 @@ export class TaskService implements LiveSessionSource {
    */
   async stopTask(id: string, by: string): Promise<{ id: string; stopped: true }> {
     const { store } = this.#options;
-    const row = await this.#row(id);
-    const running = this.#running.get(id);
-    if (this.#interrupted?.has(id)) throw new AgentError('unavailable', 'starting', startingMessage);
-    if (!running || row.state !== 'running')
-      throw row.state === 'running' && row.endpoint_id !== store.endpointId
-        ? new AgentError(
-            'conflict',
-            'runs_elsewhere',
-            `${id} runs on host '${row.endpoint_id}': stop it there.`,
-          )
-        : new AgentError('conflict', 'not_running', `${id} has ended already.`);
+    const running = await this.#requireRunning(id);
     await store.transaction((tx) =>
       store.appendAct(tx, { verb: 'task.stop', target: id, by, outcome: 'applied' }),
     );
     running.stop.abort(new AgentAbortError('cancelled', 'The task was stopped.'));
     await running.done;
+    return { id, stopped: true };
+  }
+
+  async #requireRunning(id: string): Promise<RunningEntry> {
+    const row = await this.#row(id);
+    const running = this.#running.get(id);
+    if (this.#interrupted?.has(id)) throw new AgentError('unavailable', 'starting', startingMessage);
+    if (running && row.state === 'running') return running;
+    throw row.state === 'running' && row.endpoint_id !== this.#options.store.endpointId
+      ? new AgentError(
+          'conflict',
+          'runs_elsewhere',
+          `${id} runs on host '${row.endpoint_id}': stop it there.`,
+        )
+      : new AgentError('conflict', 'not_running', `${id} has ended already.`);
+  }
+
+  /**
+   * Stops the tool call that a task runs; the task goes on and is told.
+   * @throws AgentError not_found; conflict `no_call`, and as `stopTask`
+   */
+  async stopCall(id: string, by: string): Promise<{ id: string; stopped: true }> {
+    const { task } = await this.#requireRunning(id);
+    if (!task.calls.stop()) throw new AgentError('conflict', 'no_call', `${id} runs no call at the moment.`);
+    await this.#options.store.transaction((tx) =>
+      this.#options.store.appendAct(tx, { verb: 'task.stop_call', target: id, by, outcome: 'applied' }),
+    );
     return { id, stopped: true };
   }
 

@@ -8,6 +8,7 @@ import type { ChatModelToolCall } from '../chat-model.ts';
 import type { PendingChangeService, StoreSessions, TurnLoopRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { ChangeTool, Proposal, Tool, ToolContext } from '../tool.ts';
+import { CallControl, CallStopped } from './call-control.ts';
 import { AgentAbortError } from './agent-abort-error.ts';
 import { describeArgumentErrors, type ToolArguments, parseArguments } from './tool-arguments.ts';
 import { truncateOutput } from './truncate-output.ts';
@@ -15,7 +16,10 @@ import type { Deadline } from './limits.ts';
 import type { ToolCallOutcome, TurnTracer } from './turn-tracer.ts';
 
 export interface ToolCallExecutorOptions {
-  readonly changes: Pick<PendingChangeService, 'stage' | 'stagedFiles' | 'applyNow' | 'decision'>;
+  readonly changes: Pick<
+    PendingChangeService,
+    'stage' | 'stagedFiles' | 'applyNow' | 'decision' | 'stopApplying'
+  >;
   readonly sessions: Pick<StoreSessions, 'isRevoked'>;
   readonly request: TurnLoopRequest;
   /** Tools that the agent may call, by name. */
@@ -130,9 +134,12 @@ export class ToolCallExecutor {
     const argumentErrors = describeArgumentErrors(tool, args);
     if (argumentErrors !== undefined || !isRecord(args))
       return refusedOutcome('invalid_arguments', argumentErrors ?? '');
+    const { calls = new CallControl() } = this.#options.request;
     try {
-      return await this.#invokeTool(tool, args, span);
+      return await calls.run((stopped) => this.#invokeTool(tool, args, span, stopped));
     } catch (error) {
+      if (error instanceof CallStopped && !signal.aborted)
+        return failedOutcome('stopped', 'A person stopped this call before it had ended.');
       // When the store fails nothing can be recorded, so the work ends.
       if (signal.aborted || error instanceof AgentAbortError || error instanceof StoreError) throw error;
       if (error instanceof AgentError)
@@ -142,15 +149,23 @@ export class ToolCallExecutor {
     }
   }
 
-  async #invokeTool(tool: Tool, args: ToolArguments, span: TraceSpan<'tool'>): Promise<ToolCallOutcome> {
-    const { request, changes, signal } = this.#options;
-    if (tool.kind === 'read') return await raceAbort(tool.run(args, this.#context), signal);
-    const proposal = await raceAbort(tool.propose(args, this.#context), signal);
+  /** @param stopped aborted when a person stops the call; what waits for a person's decision is not stopped by it */
+  async #invokeTool(
+    tool: Tool,
+    args: ToolArguments,
+    span: TraceSpan<'tool'>,
+    stopped: AbortSignal,
+  ): Promise<ToolCallOutcome> {
+    const { request, changes } = this.#options;
+    const signal = AbortSignal.any([this.#options.signal, stopped]);
+    const context = { ...this.#context, signal };
+    if (tool.kind === 'read') return await raceAbort(tool.run(args, context), signal);
+    const proposal = await raceAbort(tool.propose(args, context), signal);
     if ('output' in proposal) return proposal;
     const isAutoApproved = request.agent.grants.auto_approve.some((glob) => globMatches(glob, tool.name));
     if (!isAutoApproved) return await this.#stage(tool, proposal, span);
     await request.beforeEffect?.();
-    return await raceAbort(changes.applyNow(tool, proposal, this.#context), signal);
+    return await raceAbort(changes.applyNow(tool, proposal, context), signal);
   }
 
   async #stage(tool: ChangeTool, proposal: Proposal, span: TraceSpan<'tool'>): Promise<ToolCallOutcome> {
@@ -171,8 +186,14 @@ export class ToolCallExecutor {
     const { request, changes, deadline, emit, hostSignal } = this.#options;
     const isTask = request.owner.taskId !== undefined;
     if (isTask) await emit({ type: 'waiting', pending_id: id });
-    const decision = deadline.pauseWhile(() => raceAbort(changes.decision(id, hostSignal), hostSignal));
+    const { calls = new CallControl() } = request;
+    const decision = calls.stoppable(
+      () => changes.stopApplying(id),
+      () => deadline.pauseWhile(() => raceAbort(changes.decision(id, hostSignal), hostSignal)),
+    );
     const { state, output, note } = await decision.catch((error: unknown) => {
+      // A change that was approved is part of the work that is stopped.
+      changes.stopApplying(id);
       // A task of which nothing but the decision is missing outlives the host; one that was stopped does not.
       throw isTask && request.isHostStopping?.() === true ? new SuspendedWhileWaiting() : error;
     });

@@ -19,7 +19,10 @@ import { TurnTracer } from './turn-tracer.ts';
 export interface TurnLoopOptions {
   readonly chatModels: Pick<ChatModels, 'find'>;
   readonly toolbox: Pick<Toolbox, 'granted'>;
-  readonly changes: Pick<PendingChangeService, 'stage' | 'stagedFiles' | 'applyNow' | 'decision'>;
+  readonly changes: Pick<
+    PendingChangeService,
+    'stage' | 'stagedFiles' | 'applyNow' | 'decision' | 'stopApplying'
+  >;
   readonly sessions: Pick<StoreSessions, 'isRevoked'>;
   readonly clock: Clock;
   readonly tracer: Tracer;

@@ -4,6 +4,7 @@ import type { TaskService } from '../../agent/tasks/task-service.ts';
 import { messageRequest, taskDetail, taskList, taskRequest } from '../../agent/shapes/task.ts';
 import { turnEvent } from '../../agent/shapes/turn-event.ts';
 import { invalidBodyError } from '../../http/violations.ts';
+import { strictObject } from '../../http/schema/strict.ts';
 import { hostError } from '../error-schema.ts';
 import { defineRoute, type Route } from '../../http/route.ts';
 import { ndjsonType } from '../../http/stream.ts';
@@ -12,6 +13,12 @@ import { readIntegerQuery } from './integer-query.ts';
 import { readAfter, streamLines } from './lines-response.ts';
 import { createReaderSignal } from './reader-signal.ts';
 
+const stopRequest = strictObject({
+  only: z
+    .literal('call', { error: "expected 'call'" })
+    .optional()
+    .describe('`call` stops the running tool call alone.'),
+}).meta({ id: 'StopTaskRequest' });
 const limitRange = { min: 1, max: 1000, defaultValue: 100 };
 const taskStates = ['running', 'completed', 'failed', 'cancelled'] as const;
 const taskStopped = z.object({ id: z.string(), stopped: z.literal(true) }).meta({ id: 'TaskStopped' });
@@ -138,14 +145,18 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
     operationId: 'stopTask',
     summary: 'Stop a running task',
     description:
-      'Ends the running tool and the request to the model; the task ends as `cancelled`. What was staged stays staged. The body is ignored.',
+      'Ends the running tool and the request to the model; the task ends as `cancelled`. What was staged stays staged. With `{"only": "call"}` only the running tool call ends, and the agent is told.',
     params: { id: 'Id of the task, such as t1.' },
+    body: stopRequest,
+    isBodyOptional: true,
     responses: {
-      200: { description: 'The task has ended.', content: { 'application/json': taskStopped } },
+      200: { description: 'The task, or the call, has ended.', content: { 'application/json': taskStopped } },
       404: errorResponse('No task has this id.'),
-      409: errorResponse('The task has ended already, or runs on another host.'),
+      400: errorResponse('The body is invalid.'),
+      409: errorResponse('The task has ended already, runs no call, or runs on another host.'),
     },
-    handle: async ({ params: { id = '' }, by }) => Response.json(await tasks.stopTask(id, by)),
+    handle: async ({ params: { id = '' }, by, body }) =>
+      Response.json(await (body.only === 'call' ? tasks.stopCall(id, by) : tasks.stopTask(id, by))),
   });
 
   return [createTask, listTasks, getTask, readEvents, sendMessage, stopTask];

@@ -1,0 +1,127 @@
+import {
+  type CommandRow,
+  type FlagRow,
+  type FlagsOf,
+  type InvocationOf,
+  parseArguments,
+} from '../terminal/arguments.ts';
+import { toolHelp } from '../terminal/help.ts';
+
+const flags = {
+  url: { kind: 'text', value: 'URL', help: 'URL of the host (default: $LATHE_URL or http://127.0.0.1:8080)' },
+  token: { kind: 'text', value: 'TOKEN', help: 'bearer token of the host (default: $LATHE_TOKEN)' },
+  'token-file': { kind: 'text', value: 'FILE', help: 'file that contains the token' },
+  agent: { kind: 'text', value: 'NAME', help: 'agent that works on it (default: default)' },
+  cwd: { kind: 'text', value: 'FOLDER', help: 'working folder (default: the current one)' },
+  resume: { kind: 'text', value: 'ID', help: 'go on with this task' },
+  state: {
+    kind: 'text',
+    value: 'STATE',
+    help: 'only tasks that are running, completed, failed or cancelled',
+  },
+  note: { kind: 'text', value: 'TEXT', help: 'why; the agent of a waiting task is told' },
+  tools: {
+    kind: 'list',
+    value: 'GLOB,GLOB',
+    help: 'tools that the agent may call, such as fs_* (repeatable)',
+  },
+  read: { kind: 'list', value: 'FOLDER', help: 'folder that the agent may read (repeatable)' },
+  write: { kind: 'list', value: 'FOLDER', help: 'folder that the agent may read and write (repeatable)' },
+  'auto-approve': {
+    kind: 'list',
+    value: 'GLOB,GLOB',
+    help: 'tools whose changes are made without asking (repeatable)',
+  },
+  model: {
+    kind: 'text',
+    value: 'MODEL',
+    help: 'model of the agent: resident (default), or one of the gateway',
+  },
+  instructions: { kind: 'text', value: 'TEXT', help: 'what the agent is told first' },
+  json: { kind: 'flag', help: 'print JSON' },
+} as const satisfies Record<string, FlagRow>;
+
+const commands = {
+  chat: {
+    placeholders: '[PROMPT]',
+    minWords: 0,
+    maxWords: 1,
+    flags: ['agent', 'cwd', 'resume'],
+    help: 'talk with an agent; its changes are shown, and made when you agree',
+  },
+  list: {
+    placeholders: '',
+    minWords: 0,
+    maxWords: 0,
+    flags: ['state', 'json'],
+    help: 'list tasks, newest first',
+  },
+  show: {
+    placeholders: 'ID',
+    minWords: 1,
+    maxWords: 1,
+    flags: ['json'],
+    help: 'show what a task said and did',
+  },
+  stop: { placeholders: 'ID', minWords: 1, maxWords: 1, flags: [], help: 'stop a running task' },
+  pending: {
+    placeholders: '',
+    minWords: 0,
+    maxWords: 0,
+    flags: ['json'],
+    help: 'list changes that wait for you',
+  },
+  approve: {
+    placeholders: 'ID...',
+    minWords: 1,
+    maxWords: 100,
+    flags: [],
+    help: 'make a change; several changes of files are made together, or none',
+  },
+  discard: { placeholders: 'ID', minWords: 1, maxWords: 1, flags: ['note'], help: 'decline a change' },
+  agents: {
+    placeholders: '',
+    minWords: 0,
+    maxWords: 0,
+    flags: ['json'],
+    help: 'list agents and what they may do',
+  },
+  create: {
+    placeholders: 'NAME',
+    minWords: 1,
+    maxWords: 1,
+    flags: ['tools', 'read', 'write', 'auto-approve', 'model', 'instructions'],
+    help: 'create an agent, or replace the one of this name',
+  },
+} as const satisfies Record<string, CommandRow>;
+
+const agentTable = { flags, commands, shared: ['url', 'token', 'token-file'] } as const;
+
+export type AgentFlags = FlagsOf<typeof agentTable>;
+export type AgentCommand = keyof typeof commands;
+
+/** Parses the command line; without a command it is `chat`. Throws `UsageError` with all faults. */
+export function parseAgentArguments(args: readonly string[]): InvocationOf<typeof agentTable> {
+  const [first] = args;
+  const isChat = first === undefined || (first.startsWith('-') && !/^(-h|-v|--help|--version)$/.test(first));
+  return parseArguments(agentTable, isChat ? ['chat', ...args] : args);
+}
+
+export const agentHelpText = (version: string): string =>
+  toolHelp(agentTable, {
+    header: [
+      `lathe ${version}: agents in the terminal`,
+      '',
+      'Usage: node dist/agent.js [COMMAND] [options]',
+      '  Without a command it is chat. Needs a running host: node dist/host.js --gpu',
+      '',
+      'In a chat: /tasks lists tasks, /new begins a new one, /exit or Ctrl-D ends. Ctrl-C stops the',
+      'running tool, and a second time the task.',
+    ],
+    exitCodes: [
+      ['0', 'success'],
+      ['1', 'the task ended without an answer'],
+      ['2', 'invalid usage, or an unreadable file'],
+      ['3', 'the host is unreachable or rejected the request'],
+    ],
+  });

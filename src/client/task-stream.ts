@@ -1,0 +1,146 @@
+import { errorOf, LatheError, type Transport } from './transport.ts';
+import type { TurnEvent } from './types.ts';
+
+type FinalEvent = Extract<TurnEvent, { type: 'answer' | 'aborted' }>;
+
+/** How long a lost connection is restored, and how long each try waits at most. */
+const maxLostMs = 5 * 60_000;
+const maxDelayMs = 5000;
+
+/** The task ended without an answer. */
+export class TaskAborted extends Error {
+  readonly reason: Extract<TurnEvent, { type: 'aborted' }>['reason'];
+  constructor({ reason, message }: Extract<TurnEvent, { type: 'aborted' }>) {
+    super(message);
+    this.name = 'TaskAborted';
+    this.reason = reason;
+  }
+}
+
+/**
+ * The events of a task, from its start or from a message to the end of that part. Each event comes once and in order: a
+ * lost connection is restored, also over a restart of the host. Leaving the loop does not stop the task.
+ */
+export class TaskStream implements AsyncIterable<TurnEvent> {
+  readonly id: string;
+  /** Store session of the task and the credential that revokes it; absent on a stream that only reads. */
+  readonly session: { readonly id: string; readonly secret: string } | undefined;
+  readonly #transport: Transport;
+  readonly #signal: AbortSignal | undefined;
+  /** The response that the events come from first. */
+  #response: Response | undefined;
+  #last: number;
+  #end: FinalEvent | undefined;
+
+  constructor(
+    transport: Transport,
+    id: string,
+    options: {
+      readonly response?: Response;
+      /** The last `seq` that is known. */
+      readonly after?: number;
+      readonly signal?: AbortSignal | undefined;
+    },
+  ) {
+    this.#transport = transport;
+    this.id = id;
+    this.#response = options.response;
+    this.#last = options.after ?? -1;
+    this.#signal = options.signal;
+    const sessionId = options.response?.headers.get('x-svc-session');
+    const secret = options.response?.headers.get('x-svc-session-secret');
+    this.session = sessionId && secret ? { id: sessionId, secret } : undefined;
+  }
+
+  /**
+   * The text of the answer; reads what has not been read.
+   * @throws TaskAborted
+   */
+  async answer(): Promise<string> {
+    for await (const _ of this);
+    if (this.#end?.type === 'answer') return this.#end.text;
+    if (this.#end) throw new TaskAborted(this.#end);
+    throw new LatheError('incomplete', `the events of ${this.id} ended without an end`);
+  }
+
+  /** @throws LatheError when the connection cannot be restored; the signal's reason */
+  async *[Symbol.asyncIterator](): AsyncGenerator<TurnEvent, void, undefined> {
+    let lostSince: number | undefined;
+    for (let failures = 0; !this.#end; ) {
+      try {
+        const response = this.#response ?? (await this.#reconnect());
+        this.#response = undefined;
+        for await (const event of linesOf(response)) {
+          failures = 0;
+          lostSince = undefined;
+          if (event.seq <= this.#last) continue;
+          this.#last = event.seq;
+          if (event.type === 'answer' || event.type === 'aborted') this.#end = event;
+          yield event;
+          if (this.#end) return;
+        }
+        // The stream ended before the task: its host stops, or another one runs it.
+        throw new LatheError('unreachable', `the stream of ${this.id} ended early`);
+      } catch (error) {
+        this.#signal?.throwIfAborted();
+        if (!(error instanceof LatheError && error.isTransient)) throw error;
+        lostSince ??= Date.now();
+        if (Date.now() - lostSince > maxLostMs) throw error;
+        failures += 1;
+        await pause(Math.min(maxDelayMs, 100 * 2 ** failures), this.#signal);
+      }
+    }
+  }
+
+  async #reconnect(): Promise<Response> {
+    const signal = this.#signal;
+    return await this.#transport.send(
+      'GET',
+      `/tasks/${encodeURIComponent(this.id)}/events?after=${this.#last}`,
+      {
+        signal,
+      },
+    );
+  }
+}
+
+/** The events of a response. @throws LatheError when it breaks off, or ends with an error */
+export async function* linesOf(response: Response): AsyncGenerator<TurnEvent, void, undefined> {
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  try {
+    for (;;) {
+      const chunk = await reader?.read().catch((cause: unknown) => {
+        throw new LatheError('unreachable', 'the connection was lost', { cause });
+      });
+      if (!chunk || chunk.done) return;
+      text += chunk.value;
+      const lines = text.split('\n');
+      text = lines.pop() ?? '';
+      for (const line of lines) if (line !== '') yield eventOf(line);
+    }
+  } finally {
+    reader?.cancel().catch(() => undefined);
+  }
+}
+
+function eventOf(line: string): TurnEvent {
+  const event = JSON.parse(line) as TurnEvent;
+  if ('seq' in event) return event;
+  const { code = 'error', message = 'the host failed' } = errorOf(line) ?? {};
+  throw new LatheError(code, message, { status: 503 });
+}
+
+async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    signal?.addEventListener('abort', stop, { once: true });
+  });
+}

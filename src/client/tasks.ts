@@ -1,0 +1,93 @@
+import { linesOf, TaskStream } from './task-stream.ts';
+import { LatheError, type Transport } from './transport.ts';
+import type { MessageRequest, TaskDetail, TaskRequest, TaskRow, TurnEvent } from './types.ts';
+
+interface StreamOptions {
+  readonly signal?: AbortSignal;
+  /** Default: a random one, so that a request whose response was lost starts nothing twice. */
+  readonly idempotencyKey?: string;
+}
+
+/** Tries of a request whose response was lost. */
+const maxTries = 5;
+
+/** Tasks: a prompt that an agent works on, and the messages that go on with it. */
+export class Tasks {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  /** Starts a task. @throws LatheError */
+  async start(request: TaskRequest, options: StreamOptions = {}): Promise<TaskStream> {
+    const response = await this.#post('/tasks', request, options);
+    // The first event has the id of the task.
+    const [mine, theirs] = response.body?.tee() ?? [];
+    const first = await firstEvent(new Response(mine));
+    if (first?.type !== 'start') throw new LatheError('not_a_host', 'the stream does not begin with a start');
+    const whole = new Response(theirs, { headers: response.headers });
+    return new TaskStream(this.#transport, first.task_id, { response: whole, signal: options.signal });
+  }
+
+  /** Goes on with a task that has ended. @throws LatheError `task_running` */
+  async send(id: string, message: MessageRequest, options: StreamOptions = {}): Promise<TaskStream> {
+    const path = `/tasks/${encodeURIComponent(id)}/messages`;
+    const response = await this.#post(path, message, options);
+    return new TaskStream(this.#transport, id, { response, signal: options.signal });
+  }
+
+  /** The events of a task after a `seq`, up to the end of the part that they belong to. */
+  events(id: string, { after = -1, signal }: { after?: number; signal?: AbortSignal } = {}): TaskStream {
+    return new TaskStream(this.#transport, id, { after, signal });
+  }
+
+  async get(id: string): Promise<TaskDetail> {
+    return await this.#transport.json('GET', `/tasks/${encodeURIComponent(id)}`);
+  }
+
+  /** Newest first. */
+  async list({
+    limit = 100,
+    state,
+  }: {
+    limit?: number;
+    state?: TaskRow['state'];
+  } = {}): Promise<readonly TaskRow[]> {
+    const query = new URLSearchParams({ limit: String(limit), ...(state === undefined ? {} : { state }) });
+    const { tasks } = await this.#transport.json<{ tasks: TaskRow[] }>('GET', `/tasks?${query}`);
+    return tasks;
+  }
+
+  /** Ends a running task. */
+  async stop(id: string): Promise<void> {
+    await this.#transport.send('POST', `/tasks/${encodeURIComponent(id)}/stop`);
+  }
+
+  /** Ends the tool call that a task runs; the task goes on. @throws LatheError `no_call` */
+  async stopCall(id: string): Promise<void> {
+    await this.#transport.send('POST', `/tasks/${encodeURIComponent(id)}/stop`, { body: { only: 'call' } });
+  }
+
+  async #post(
+    path: string,
+    body: unknown,
+    { signal, idempotencyKey = crypto.randomUUID() }: StreamOptions,
+  ): Promise<Response> {
+    const headers = { 'idempotency-key': idempotencyKey };
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#transport.send('POST', path, { body, headers, signal });
+      } catch (error) {
+        const isLost = error instanceof LatheError && error.code === 'unreachable';
+        if (!isLost || tries === maxTries) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 200 * tries));
+      }
+    }
+  }
+}
+
+async function firstEvent(response: Response): Promise<TurnEvent | undefined> {
+  for await (const event of linesOf(response)) return event;
+  return undefined;
+}

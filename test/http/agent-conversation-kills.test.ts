@@ -1,0 +1,140 @@
+/**
+ * Random kills of a host with conversations, waiting approvals and running commands in flight: nothing acknowledged is lost,
+ * no effect happens twice, no task fails because of a kill. `LATHE_TEST_KILLS` sets the number of kills.
+ */
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, it } from 'vitest';
+import { Lathe, LatheError, TaskAborted } from '../../src/client/index.ts';
+import { freshDataDir, type HostProcess, startSource } from '../support/host.ts';
+import { seededRandom } from '../../src/util/random.ts';
+import { scriptedOpenAi } from '../support/scripted-openai.ts';
+
+const kills = Number(process.env['LATHE_TEST_KILLS'] ?? 4);
+const seed = Number(process.env['LATHE_TEST_SEED'] ?? Date.now() % 1_000_000);
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+it(`${kills} kills`, { timeout: 60_000 + kills * 20_000 }, async () => {
+  const random = seededRandom(seed);
+  const folder = mkdtempSync(join(tmpdir(), 'lathe-kills-'));
+  const gateway = await scriptedOpenAi(({ body: { messages } }) => {
+    const at = messages.findLastIndex(({ role }) => role === 'user');
+    const [, name = ''] = /write (\S+)/.exec(messages[at]?.content ?? '') ?? [];
+    const turns = messages.slice(at).filter(({ role }) => role === 'assistant').length;
+    const chunkMs = Math.floor(random() * 40);
+    if (turns === 0) return { chunkMs, calls: [{ name: 'fs_list', arguments: { path: '.' } }] };
+    // Appending shows whether it ran twice.
+    const script = `echo ${name} >> ${name}.log`;
+    if (turns === 1)
+      return {
+        chunkMs,
+        calls: [{ name: 'run_command', arguments: { intent: 'x', argv: ['sh', '-c', script] } }],
+      };
+    return { chunkMs, text: `Done with ${name}.` };
+  });
+  closers.push(() => gateway.close());
+  const config = join(mkdtempSync(join(tmpdir(), 'lathe-kills-')), 'lathe.toml');
+  writeFileSync(config, `[gateway]\nurl = "${gateway.url}"\n`);
+  const dataDir = freshDataDir();
+  let host: HostProcess;
+  let port = '0';
+  const start = async () => {
+    host = startSource(['--config', config, '--data-dir', dataDir, '--port', port]);
+    port = new URL(await host.url()).port;
+  };
+  await start();
+  closers.push(() => host.end());
+  const lathe = new Lathe({ url: `http://127.0.0.1:${port}` });
+  const grants = { tools: ['fs_*', 'run_command'], read: [], write: [folder], network: [] };
+  for (const [name, auto_approve] of [
+    ['asks', []],
+    ['runs', ['run_command']],
+  ] as const)
+    await lathe.agents.put({
+      name,
+      instructions: 'W.',
+      model: 'm',
+      grants: { ...grants, auto_approve: [...auto_approve] },
+    });
+
+  let isDone = false;
+  const ended: string[] = [];
+  const failures: string[] = [];
+  const approved = new Set<string>();
+  /** Retries what a kill interrupts; what the host refuses is an error. */
+  const insist = async <T>(what: () => Promise<T>): Promise<T> => {
+    for (;;) {
+      try {
+        return await what();
+      } catch (error) {
+        if (!(error instanceof LatheError) || !(error.isTransient || error.code === 'being_applied'))
+          throw error;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    }
+  };
+  /** One person: a conversation of three parts, again and again. */
+  const person = async (which: number): Promise<void> => {
+    const agent = which % 2 === 0 ? 'asks' : 'runs';
+    for (let round = 0; !isDone; round++) {
+      let id: string | undefined;
+      for (let part = 0; part < 3; part++) {
+        const name = `w${which}-${round}-${part}`;
+        const prompt = `write ${name}`;
+        const idempotencyKey = name;
+        const task = await insist(() =>
+          id === undefined
+            ? lathe.tasks.start({ agent, cwd: folder, prompt, approvals: 'wait' }, { idempotencyKey })
+            : lathe.tasks.send(id, { prompt }, { idempotencyKey }),
+        );
+        id = task.id;
+        let last = -1;
+        try {
+          for await (const event of task) {
+            if (last >= 0 && event.seq !== last + 1) failures.push(`${id}: ${event.seq} after ${last}`);
+            last = event.seq;
+            if (event.type === 'waiting' && !approved.has(event.pending_id)) {
+              await insist(() => lathe.pending.approve(event.pending_id)).catch((error: unknown) => {
+                // A command that was running when the host was killed is not run again.
+                if (!(error instanceof LatheError && error.status === 409)) throw error;
+              });
+              approved.add(event.pending_id);
+            }
+            if (event.type === 'aborted') failures.push(`${id} ${event.reason}: ${event.message}`);
+          }
+          const detail = await insist(() => lathe.tasks.get(id ?? ''));
+          if (detail.parts < part + 1 || detail.answer !== `Done with ${name}.`)
+            failures.push(`${id}: part ${part + 1}, ${detail.parts}, ${detail.answer}`);
+          ended.push(name);
+        } catch (error) {
+          if (!(error instanceof TaskAborted)) throw error;
+        }
+      }
+    }
+  };
+  const people = Promise.all([0, 1, 2, 3].map(person));
+  for (let kill = 0; kill < kills; kill++) {
+    await new Promise((resolve) => setTimeout(resolve, 200 + random() * 2500));
+    host!.kill('SIGKILL');
+    await host!.exit;
+    await start();
+  }
+  isDone = true;
+  await people;
+  expect(failures, `seed ${seed}`).toEqual([]);
+  expect(ended.length).toBeGreaterThan(4);
+  // No command ran twice. One that a kill hit may not have run, and its task knows.
+  let missing = 0;
+  for (const name of ended) {
+    const log = join(folder, `${name}.log`);
+    if (!existsSync(log)) missing += 1;
+    else expect([name, readFileSync(log, 'utf8')]).toEqual([name, `${name}\n`]);
+  }
+  expect(missing).toBeLessThanOrEqual(kills * 4);
+  const running = await lathe.tasks.list({ state: 'running' });
+  expect(running).toEqual([]);
+});
