@@ -39,7 +39,7 @@ export interface TurnLoopRequest {
   readonly beforeEffect?: () => Promise<void>;
 }
 
-/** The conversation of a task with its model, as recorded. */
+/** The conversation of a task with its model, as recorded, with the prompt of the request. */
 export interface Conversation {
   /** Without the system message. */
   readonly messages: readonly ChatModelMessage[];

@@ -84,6 +84,7 @@ it(`${kills} kills`, { timeout: 60_000 + kills * 20_000 }, async () => {
       let id: string | undefined;
       for (let part = 0; part < 3; part++) {
         const name = `w${which}-${round}-${part}`;
+        // At once after the last event.
         const prompt = `write ${name}`;
         const idempotencyKey = name;
         const task = await insist(() =>

@@ -70,7 +70,7 @@ async function startWorld(script: OpenAiScript, { autoApprove = [] as string[] }
     events: async (id: string) => linesOf(await call('GET', `/tasks/${id}/events`)),
     detail: async (id: string) => (await json('GET', `/tasks/${id}`)).body,
     /** The change that the task waits for. */
-    async waiting(id: string): Promise<string> {
+    waiting: async (id: string): Promise<string> => {
       let change = '';
       await until(async () => {
         const { waiting_on: on, turns } = (await json('GET', `/tasks/${id}`)).body;
@@ -79,11 +79,11 @@ async function startWorld(script: OpenAiScript, { autoApprove = [] as string[] }
       });
       return change;
     },
-    async kill() {
+    kill: async () => {
       host.kill('SIGKILL');
       await host.exit;
     },
-    async stop() {
+    stop: async () => {
       host.kill('SIGTERM');
       await host.exit;
     },
@@ -297,8 +297,14 @@ describe('a task with approvals: wait', () => {
     const lines = await linesOf(response);
     expect(typesOf(lines).filter((type) => !['turn', 'usage'].includes(type))).toEqual([
       'start',
-      ...['tool_call', 'staged', 'waiting', 'tool_result'],
-      ...['tool_call', 'staged', 'waiting', 'tool_result'],
+      'tool_call',
+      'staged',
+      'waiting',
+      'tool_result',
+      'tool_call',
+      'staged',
+      'waiting',
+      'tool_result',
       'answer',
     ]);
     expect(resultsOf(lines)).toEqual([

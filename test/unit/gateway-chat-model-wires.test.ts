@@ -93,6 +93,8 @@ function afterCall(events: readonly ChatModelEvent[], id: string): ChatModelMess
   return JSON.parse(JSON.stringify(messages)) as ChatModelMessage[];
 }
 
+const messagesOf = (sent: Sent | undefined) => (sent?.body['messages'] ?? []) as unknown[];
+
 const chatChunk = (delta: Json, finish?: string): Json => ({
   choices: [{ index: 0, delta, ...(finish === undefined ? {} : { finish_reason: finish }) }],
 });
@@ -128,7 +130,7 @@ describe('the chat wire', () => {
     ]);
     const events = await read(model, asked);
     await read(model, afterCall(events, 'other'));
-    expect((sent[1]?.body['messages'] as unknown[])[2]).toEqual({
+    expect(messagesOf(sent[1])[2]).toEqual({
       role: 'assistant',
       content: null,
       reasoning_content: 'I look.',
@@ -175,7 +177,7 @@ describe('the chat wire', () => {
     const { model, sent } = await serve([done], {}, 'other');
     const providerData = { source: 'openai-chat m', members: { reasoning_content: 'Hm.' } };
     await read(model, [...asked, { role: 'assistant', content: 'Hi.', calls: [], providerData }]);
-    expect((sent[0]?.body['messages'] as unknown[])[2]).toEqual({ role: 'assistant', content: 'Hi.' });
+    expect(messagesOf(sent[0])[2]).toEqual({ role: 'assistant', content: 'Hi.' });
   });
 
   it.each([
@@ -295,7 +297,7 @@ describe("Anthropic's wire", () => {
     expect(second?.body['system']).toEqual([
       { type: 'text', text: 'Look.', cache_control: { type: 'ephemeral' } },
     ]);
-    expect((second?.body['messages'] as unknown[]).slice(1)).toEqual([
+    expect(messagesOf(second).slice(1)).toEqual([
       {
         role: 'assistant',
         content: [
@@ -372,7 +374,7 @@ it("Google's wire gets the signature of a call back, and its key in its own head
     path: '/v1/models/gemini-3-pro:streamGenerateContent?alt=sse',
     headers: { 'x-goog-api-key': 'secret' },
   });
-  const [, answer, result] = sent[1]?.body['contents'] as Json[];
+  const [, answer, result] = (sent[1]?.body['contents'] ?? []) as Json[];
   expect(answer).toMatchObject({
     role: 'model',
     parts: [{ functionCall: { name: 'look', args: { at: 'it' } }, thoughtSignature: 'c2ln' }],

@@ -74,6 +74,24 @@ describe('evaluate', () => {
   });
 });
 
+describe('the types of what a run and the host are known by', () => {
+  it.each(['run.id == 3', 'run.started_at > "2026"', 'host.pending == "x"', 'host.model > 1'])(
+    'finds without evaluating: %s',
+    (expression) => {
+      expect(compileCel(expression, 'condition').faults).toMatchObject([
+        { message: expect.stringContaining('no such overload') },
+      ]);
+    },
+  );
+
+  it.each(['run.id == "r1"', 'run.started_at < now', 'host.pending > 1.5', 'host.model == ""'])(
+    'accepts %s',
+    (expression) => {
+      expect(compileCel(expression, 'condition').faults).toEqual([]);
+    },
+  );
+});
+
 describe('the cost of an expression', () => {
   it.each([
     ['many characters', `${'!'.repeat(5000)}true`],

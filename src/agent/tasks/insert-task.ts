@@ -1,10 +1,12 @@
 import type { Insertable } from 'kysely';
 import type { Store, Tables, Tx } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
+import type { ChatModelMessage } from '../chat-model.ts';
 import type { EventLog } from '../event-log.ts';
 import type { StoreSessions } from '../services.ts';
 import type { Route } from '../shapes/common.ts';
 import type { TaskRequest } from '../shapes/task.ts';
+import { insertMessages } from './task-conversation.ts';
 import { taskTitle } from './task-texts.ts';
 
 export interface NewTask {
@@ -12,6 +14,7 @@ export interface NewTask {
   readonly route: Route;
   readonly idempotencyKey: string | undefined;
   readonly digest: string;
+  readonly messages: readonly ChatModelMessage[];
 }
 
 /** A created task. The capability is returned only here. */
@@ -25,7 +28,7 @@ export interface StartedTask {
 export async function insertTask(
   { store, log, sessions }: { store: Store; log: EventLog; sessions: Pick<StoreSessions, 'open'> },
   tx: Tx,
-  { request, route, idempotencyKey, digest }: NewTask,
+  { request, route, idempotencyKey, digest, messages }: NewTask,
 ): Promise<StartedTask> {
   const n = await store.nextNumber(tx, 'task');
   const id = `t${n}`;
@@ -54,6 +57,7 @@ export async function insertTask(
     part: 1,
   };
   await tx.insertInto('tasks').values(row).execute();
+  await insertMessages(tx, store, { taskId: id, first: 0, messages });
   await log.insert(tx, id, 0, { type: 'start', task_id: id, agent: request.agent, session_id: sessionId });
   return { id, sessionId, capability };
 }

@@ -1,11 +1,13 @@
 import type { Store, Tx } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
+import type { ChatModelMessage } from '../chat-model.ts';
 import type { EventLog } from '../event-log.ts';
 import type { StoreSessions } from '../services.ts';
 import type { Route } from '../shapes/common.ts';
 import type { MessageRequest, TaskRequest } from '../shapes/task.ts';
 import type { StartedTask } from './insert-task.ts';
 import type { TaskRow } from './rows.ts';
+import { insertMessages } from './task-conversation.ts';
 
 /** Parts of a task's conversation: its own request, and each message after it. */
 
@@ -70,11 +72,13 @@ export async function insertPart(
     readonly route: Route;
     readonly idempotencyKey: string | undefined;
     readonly digest: string;
+    /** What is added to the conversation, and its number there. */
+    readonly added: { readonly first: number; readonly messages: readonly ChatModelMessage[] };
   },
 ): Promise<StartedPart> {
   const { id } = task;
   const part = task.part + 1;
-  const { request, route, idempotencyKey, digest } = message;
+  const { request, route, idempotencyKey, digest, added } = message;
   const { id: sessionId, capability } = await sessions.open(tx, 'task', id);
   const { numUpdatedRows } = await tx
     .updateTable('tasks')
@@ -107,6 +111,7 @@ export async function insertPart(
       idempotency_key: idempotencyKey ?? null,
     })
     .execute();
+  await insertMessages(tx, store, { taskId: id, ...added });
   await log.insert(tx, id, firstSeq, {
     type: 'message',
     part,

@@ -1,15 +1,26 @@
-import type { Store } from '../../store/index.ts';
+import type { Store, Tx } from '../../store/index.ts';
 import type { ChatModelMessage } from '../chat-model.ts';
 import type { Conversation, InterruptedWork } from '../services.ts';
 import type { TurnEvent } from '../shapes/turn-event.ts';
 import { readStoredEvents } from './stored-events.ts';
 
-/** The conversation of a new task. */
-export const newConversation = (store: Store, taskId: string): Conversation => ({
-  messages: [],
-  lastTurn: 0,
-  record: recorder(store, taskId, 0),
-});
+/** The conversation of a new task, whose messages are stored with it. */
+export const newConversation = (
+  store: Store,
+  taskId: string,
+  messages: readonly ChatModelMessage[],
+): Conversation => ({ messages, lastTurn: 0, record: recorder(store, taskId, messages.length) });
+
+/** The conversation with the messages of a new part, which are stored with it. */
+export const withPart = (
+  store: Store,
+  taskId: string,
+  { messages, lastTurn }: Conversation,
+  added: readonly ChatModelMessage[],
+): Conversation => {
+  const all = [...messages, ...added];
+  return { messages: all, lastTurn, record: recorder(store, taskId, all.length) };
+};
 
 /**
  * The conversation of a task, to go on with.
@@ -46,18 +57,25 @@ export async function readConversation(
 function recorder(store: Store, taskId: string, first: number): Conversation['record'] {
   let next = first;
   return async (messages) => {
-    await store.transaction(async (tx) => {
-      const at = store.time();
-      const values = messages.map((message, index) => ({
-        task_id: taskId,
-        n: next + index,
-        at,
-        message: JSON.stringify(message),
-      }));
-      await tx.insertInto('task_messages').values(values).execute();
-    });
+    await store.transaction((tx) => insertMessages(tx, store, { taskId, first: next, messages }));
     next += messages.length;
   };
+}
+
+/** Stores messages of a task from the number `first` on. */
+export async function insertMessages(
+  tx: Tx,
+  store: Store,
+  { taskId, first, messages }: { taskId: string; first: number; messages: readonly ChatModelMessage[] },
+): Promise<void> {
+  const at = store.time();
+  const values = messages.map((message, index) => ({
+    task_id: taskId,
+    n: first + index,
+    at,
+    message: JSON.stringify(message),
+  }));
+  await tx.insertInto('task_messages').values(values).execute();
 }
 
 interface TurnsOfPart {

@@ -18,8 +18,8 @@ import { requestDigest } from '../request-digest.ts';
 import { findTaskByKey, insertTask, type StartedTask } from './insert-task.ts';
 import { readStoredEvents } from './stored-events.ts';
 import { findPartByKey, insertPart, partId, readPart, requestOfPart, taskRunning } from './parts.ts';
-import { newConversation, readConversation } from './task-conversation.ts';
-import { promptMessage } from '../turns/message-history.ts';
+import { newConversation, readConversation, withPart } from './task-conversation.ts';
+import { partMessages, promptMessage } from '../turns/message-history.ts';
 import { summarizeTurns } from './turn-summary.ts';
 
 /** Maximum concurrent tasks, without those that wait for a person. */
@@ -132,7 +132,7 @@ export class TaskService implements LiveSessionSource {
       await endOrphanedTask(this.#options, id, event, firstSeq);
     };
     const conversation = await readConversation(store, id, { firstSeq });
-    if (conversation.messages.length === 0 && conversation.lastTurn > 0) return await end(endedMessage);
+    if (conversation.messages.length === 0) return await end(endedMessage);
     if ((conversation.interrupted?.resumes ?? 0) >= maxResumes)
       return await end(`The host ended ${maxResumes + 1} times during this task.`);
     let plan: TaskPlan;
@@ -178,23 +178,25 @@ export class TaskService implements LiveSessionSource {
     const row = await this.#row(id);
     const existing = await findExisting();
     if (existing) return existing;
-    if (row.state === 'running' || this.#running.has(id)) throw taskRunning(id);
+    if (row.state === 'running') throw taskRunning(id);
+    // Its end is stored, and its stream is being closed.
+    await this.#running.get(id)?.done;
     const task = JSON.parse(row.request) as TaskRequest;
     const request = requestOfPart(task, message);
     const plan = await planTask(request, agents);
     const { route } = chatModels.find(plan.agent.model);
     const conversation = await readConversation(store, id);
-    if (conversation.messages.length === 0 && conversation.lastTurn > 0) throw noConversation(id);
+    if (conversation.messages.length === 0) throw noConversation(id);
+    const messages = partMessages(conversation.messages, request);
+    const added = { first: conversation.messages.length, messages };
     this.#requireCapacity();
     const starting = store
       .transaction((tx) =>
-        insertPart(this.#options, tx, row, { request: message, route, idempotencyKey, digest }),
+        insertPart(this.#options, tx, row, { request: message, route, idempotencyKey, digest, added }),
       )
       .then((started) => {
         const { part, firstSeq } = started;
-        // A task that failed before it asked its model has no message yet.
-        const earlier = conversation.messages.length === 0 ? [promptMessage(task)] : conversation.messages;
-        const whole = { ...conversation, messages: earlier };
+        const whole = withPart(store, id, conversation, messages);
         this.#run(started, plan, route, origin, {
           request,
           conversation: whole,
@@ -262,10 +264,11 @@ export class TaskService implements LiveSessionSource {
     this.#requireCapacity();
     const { store, chatModels } = this.#options;
     const { route } = chatModels.find(plan.agent.model);
+    const messages = [promptMessage(request)];
     const starting = store
-      .transaction((tx) => insertTask(this.#options, tx, { request, route, ...key }))
+      .transaction((tx) => insertTask(this.#options, tx, { request, route, messages, ...key }))
       .then((started) => {
-        const conversation = newConversation(store, started.id);
+        const conversation = newConversation(store, started.id, messages);
         this.#run(started, plan, route, origin, { request, conversation, part: 1, nextSeq: 1 });
         return started;
       });

@@ -9,18 +9,13 @@ const minShortenedLength = 200;
 /** Messages of the agent's conversation with the model. What is added is recorded first. */
 export class MessageHistory {
   readonly #messages: ChatModelMessage[];
-  readonly #record: Conversation['record'];
-
-  private constructor(messages: ChatModelMessage[], record: Conversation['record']) {
-    this.#messages = messages;
-    this.#record = record;
-  }
+  readonly #conversation: Conversation | undefined;
 
   /**
    * The path of the working folder is not included: tools take paths relative to it.
    * @param folderGuide AGENTS.md of the working folder
    */
-  static async open(
+  constructor(
     {
       agent,
       prompt,
@@ -28,17 +23,14 @@ export class MessageHistory {
       conversation,
     }: Pick<TurnLoopRequest, 'agent' | 'prompt' | 'inputs' | 'conversation'>,
     folderGuide?: string,
-  ): Promise<MessageHistory> {
-    const { messages: earlier = [], record = () => Promise.resolve() } = conversation ?? {};
+  ) {
     const guide = folderGuide === undefined ? '' : `AGENTS.md of the working folder:\n${folderGuide}`;
     const content = [agent.instructions, guide].filter((text) => text !== '').join('\n\n');
-    const history = new MessageHistory(
-      [...(content === '' ? [] : [{ role: 'system', content } as const]), ...earlier],
-      record,
-    );
-    if (conversation?.interrupted !== undefined && earlier.length > 0) return history;
-    await history.#add(...history.unansweredCalls.map(notFinished), promptMessage({ prompt, inputs }));
-    return history;
+    this.#conversation = conversation;
+    this.#messages = [
+      ...(content === '' ? [] : [{ role: 'system', content } as const]),
+      ...(conversation?.messages ?? [promptMessage({ prompt, inputs })]),
+    ];
   }
 
   get messages(): readonly ChatModelMessage[] {
@@ -47,13 +39,7 @@ export class MessageHistory {
 
   /** Calls of the last answer that have no result. */
   get unansweredCalls(): readonly ChatModelToolCall[] {
-    const at = this.#messages.findLastIndex(({ role }) => role === 'assistant');
-    const answer = this.#messages[at];
-    if (answer?.role !== 'assistant') return [];
-    const results = new Set(
-      this.#messages.slice(at).flatMap((message) => (message.role === 'tool' ? [message.callId] : [])),
-    );
-    return answer.calls.filter(({ id }) => !results.has(id));
+    return unansweredCallsOf(this.#messages);
   }
 
   /** The text of an answer without calls, if that is the last message. */
@@ -96,7 +82,7 @@ export class MessageHistory {
   }
 
   async #add(...messages: readonly ChatModelMessage[]): Promise<void> {
-    await this.#record(messages);
+    await this.#conversation?.record(messages);
     this.#messages.push(...messages);
   }
 }
@@ -112,6 +98,22 @@ export const promptMessage = ({
   role: 'user',
   content: [prompt, ...Object.entries(inputs ?? {}).map(formatInput)].join('\n\n'),
 });
+
+/** The messages of a new part: calls that an earlier part left open are answered first. */
+export const partMessages = (
+  earlier: readonly ChatModelMessage[],
+  request: Parameters<typeof promptMessage>[0],
+): readonly ChatModelMessage[] => [...unansweredCallsOf(earlier).map(notFinished), promptMessage(request)];
+
+function unansweredCallsOf(messages: readonly ChatModelMessage[]): readonly ChatModelToolCall[] {
+  const at = messages.findLastIndex(({ role }) => role === 'assistant');
+  const answer = messages[at];
+  if (answer?.role !== 'assistant') return [];
+  const results = new Set(
+    messages.slice(at).flatMap((message) => (message.role === 'tool' ? [message.callId] : [])),
+  );
+  return answer.calls.filter(({ id }) => !results.has(id));
+}
 
 const notFinished = ({ id, name }: ChatModelToolCall): ToolMessage => ({
   role: 'tool',

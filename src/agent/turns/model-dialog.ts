@@ -43,7 +43,8 @@ export class ModelDialog {
   /** Text of the final answer. */
   text = '';
 
-  private constructor(options: ModelDialogOptions, history: MessageHistory) {
+  constructor(options: ModelDialogOptions) {
+    const history = new MessageHistory(options.request, options.folderGuide);
     this.#options = options;
     this.#history = history;
     this.#lastTurn = options.request.conversation?.lastTurn ?? 0;
@@ -53,10 +54,6 @@ export class ModelDialog {
       ),
     );
     options.turnTracer.recordMessages(history.messages);
-  }
-
-  static async open(options: ModelDialogOptions): Promise<ModelDialog> {
-    return new ModelDialog(options, await MessageHistory.open(options.request, options.folderGuide));
   }
 
   /** Calls that an interruption left without a result. */

@@ -99,7 +99,7 @@ export class TurnLoop implements TurnRunner {
       onFault: (error) => onFault('a tool', error),
     });
     const chatModel = chatModels.find(agent.model);
-    const dialog = await ModelDialog.open({
+    const dialog = new ModelDialog({
       chatModel,
       request,
       folderGuide: await executor.readFolderGuide(),

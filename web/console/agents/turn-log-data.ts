@@ -90,6 +90,9 @@ export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
         blocks.push({ kind: 'end', seq, end: event });
         break;
       }
+      case 'waiting':
+        // The block of the call shows what was staged.
+        break;
       case 'aborted':
         end = event;
         blocks.push({ kind: 'end', seq, end: event });

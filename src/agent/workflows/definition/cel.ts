@@ -42,18 +42,35 @@ const roots = ['input', 'inputs', 'steps', 'run', 'workflow', 'now'];
 export const availableRoots = (kind: CelKind): readonly string[] =>
   kind === 'where' ? [...roots, 'name', 'data'] : [...roots, 'host'];
 
+/** Members whose types are known; of others only an evaluation can tell. */
+const timestamp = 'google.protobuf.Timestamp';
+const schemas: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  run: { id: 'string', started_at: timestamp },
+  host: {
+    pending: 'int',
+    tasks_running: 'int',
+    external_sessions: 'int',
+    completions_served: 'int',
+    model: 'string',
+  },
+};
+
 const environments = { condition: createEnvironment('condition'), where: createEnvironment('where') };
 
 function createEnvironment(kind: CelKind): Environment {
   const celEnvironment = new Environment({ homogeneousAggregateLiterals: false, limits });
   const types: Readonly<Record<string, string>> = {
-    now: 'google.protobuf.Timestamp',
+    now: timestamp,
     input: 'string',
     workflow: 'string',
     name: 'string',
     data: 'dyn',
   };
-  for (const root of availableRoots(kind)) celEnvironment.registerVariable(root, types[root] ?? 'map');
+  for (const root of availableRoots(kind)) {
+    const schema = schemas[root];
+    if (schema) celEnvironment.registerVariable({ name: root, schema });
+    else celEnvironment.registerVariable(root, types[root] ?? 'map');
+  }
   // JSON integers are CEL ints. Authors cannot know whether a number is an integer, so mixed arithmetic is allowed.
   const arithmetic: Readonly<Record<string, (a: number, b: number) => number>> = {
     '+': (a, b) => a + b,
@@ -86,7 +103,9 @@ export function compileCel(expression: string, kind: CelKind): CompiledCel {
     survey.visit(parsed.ast, new Set(), 0);
     const { faults } = survey;
     const { type, error } = faults.length === 0 ? parsed.check() : {};
-    if (error !== undefined) faults.push(toCelFault(error, expression));
+    // Unknown members are found by their references (check-references.ts), which name the known ones.
+    if (error !== undefined && !error.message.startsWith('No such key'))
+      faults.push(toCelFault(error, expression));
     else if (type !== undefined && type !== 'bool' && !type.startsWith('dyn'))
       faults.push({ message: `expected an expression that is true or false, this is of the type ${type}` });
     const { references, nodes, loops, splits, patterns } = survey;
