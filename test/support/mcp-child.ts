@@ -6,11 +6,13 @@ const [mode, description] = process.argv.slice(2);
 const serve = () =>
   toolServer({
     ...(description === undefined ? {} : { description }),
+    resources: mode === 'resources',
     write: (text) => process.stdout.write(text),
   }).connect(new StdioServerTransport());
 
 switch (mode) {
   case 'serve':
+  case 'resources':
     await serve();
     break;
   case 'greet':

@@ -1,6 +1,14 @@
 import { spawn } from 'node:child_process';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
-import { CallToolRequestSchema, ListToolsRequestSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
+import {
+  CallToolRequestSchema,
+  GetPromptRequestSchema,
+  ListPromptsRequestSchema,
+  ListResourcesRequestSchema,
+  ListToolsRequestSchema,
+  ReadResourceRequestSchema,
+  type Tool,
+} from '@modelcontextprotocol/sdk/types.js';
 
 const text = (words: string) => ({ content: [{ type: 'text' as const, text: words }] });
 const anyObject = { type: 'object' as const };
@@ -41,12 +49,15 @@ function initialTools(): Tool[] {
 
 export interface ToolServerOptions {
   readonly description?: string;
+  /** Offers resources and prompts, and no tools of its own. */
+  readonly resources?: boolean;
   /** Writes past the protocol, where a server has such a way. */
   readonly write?: (text: string) => void;
 }
 
 /** A server with valid and invalid tools, over any transport; each connection has its own notes. */
-export function toolServer({ description, write }: ToolServerOptions = {}): Server {
+export function toolServer({ description, write, resources = false }: ToolServerOptions = {}): Server {
+  if (resources) return resourceServer();
   const tools = initialTools();
   const reading = tools[0];
   if (reading && description !== undefined) reading.description = description;
@@ -112,5 +123,27 @@ export function toolServer({ description, write }: ToolServerOptions = {}): Serv
         return await new Promise<never>(() => undefined);
     }
   });
+  return server;
+}
+
+/** A server without tools. */
+function resourceServer(): Server {
+  const server = new Server(
+    { name: 'notes', version: '1' },
+    { capabilities: { resources: {}, prompts: {} } },
+  );
+  server.setRequestHandler(ListResourcesRequestSchema, () => ({
+    resources: [{ uri: 'note://a', name: 'a', description: 'A note.' }],
+  }));
+  server.setRequestHandler(ReadResourceRequestSchema, ({ params: { uri } }) => {
+    if (uri !== 'note://a') throw new Error('there is no such note');
+    return { contents: [{ uri, text: 'buy milk' }] };
+  });
+  server.setRequestHandler(ListPromptsRequestSchema, () => ({
+    prompts: [{ name: 'review', arguments: [{ name: 'file', required: true }] }],
+  }));
+  server.setRequestHandler(GetPromptRequestSchema, ({ params: { arguments: args = {} } }) => ({
+    messages: [{ role: 'user', content: { type: 'text', text: `Review ${args['file']}.` } }],
+  }));
   return server;
 }

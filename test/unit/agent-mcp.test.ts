@@ -255,6 +255,27 @@ describe('a server over stdio', () => {
     await until(() => notices.filter((notice) => notice.includes('connected')).length === 2);
   });
 
+  test('resources and prompts of a server are tools that only read, pinned like others', async () => {
+    const names = ['list_resources', 'read_resource', 'list_prompts', 'get_prompt'];
+    const { servers: unpinned } = await started(childConfig('resources'));
+    expect(unpinned.tools().map(({ name, kind }) => [name, kind])).toEqual(
+      names.map((name) => [`mcp_notes_${name}`, 'change']),
+    );
+    const { servers } = await started(childConfig('resources', { pins: pinsOf(unpinned, ...names) }));
+    const run = (name: string, args = {}) => reading(servers, `mcp_notes_${name}`).run(args, context());
+    expect((await run('list_resources')).output).toContain('"uri":"note://a"');
+    expect(await run('read_resource', { uri: 'note://a' })).toMatchObject({
+      ok: true,
+      output: expect.stringContaining('buy milk'),
+    });
+    expect((await run('list_prompts')).output).toContain('"name":"review"');
+    expect((await run('get_prompt', { name: 'review', arguments: { file: 'a.ts' } })).output).toBe(
+      'user:\nReview a.ts.',
+    );
+    const missing = await run('read_resource', { uri: 'note://b' }).catch((error: unknown) => error);
+    expect(JSON.stringify(missing) + String(missing)).toContain('there is no such note');
+  });
+
   test('a greeting on its output does no harm', async () => {
     const { servers } = await started(childConfig('greet'));
     expect(servers.tools()).toHaveLength(13);

@@ -12,6 +12,7 @@ import type { ToolOutput } from '../tool.ts';
 import type { StartedProcesses } from '../started-processes.ts';
 import type { McpServerConfig } from './config.ts';
 import { callResult, toToolOutput } from './tool-output.ts';
+import { callResourceTool, listResourceTools } from './resource-tools.ts';
 import { ChildTransport } from './child-transport.ts';
 import { createFloodGuard, limitedFetch, McpTransportError } from './transport-limits.ts';
 
@@ -138,10 +139,16 @@ async function connect(
     clearTimeout(timeout);
     signal.removeEventListener('abort', onAbort);
   }
+  let ownNames: ReadonlySet<unknown> = new Set();
   return {
     async tools() {
       try {
-        return await listAllTools(client, timeoutMs);
+        const { tools, resources, prompts } = client.getServerCapabilities() ?? {};
+        // Some servers have tools without saying so.
+        const hasTools = tools !== undefined || (resources === undefined && prompts === undefined);
+        const own = hasTools ? await listAllTools(client, timeoutMs) : [];
+        ownNames = new Set(own.map((tool) => (tool as { name?: unknown } | null)?.name));
+        return [...own, ...listResourceTools(client, ownNames)];
       } catch (error) {
         throw failure ?? error;
       }
@@ -155,6 +162,8 @@ async function connect(
       cancelled.addEventListener('abort', onCancel, { once: true });
       try {
         const options = { signal: controller.signal, timeout: timeoutMs };
+        const resource = ownNames.has(name) ? undefined : callResourceTool(client, name, args, options);
+        if (resource) return await resource;
         return toToolOutput(await client.request({ method: 'tools/call', params }, callResult, options));
       } catch (error) {
         cancelled.throwIfAborted();
