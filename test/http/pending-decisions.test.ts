@@ -120,7 +120,7 @@ describeDatabases('pending changes', (url) => {
     await a.changes.stage(tool, fileProposal(file(), 'x'), context());
     const waiting = a.changes.decision('p1', never);
     expect(await b.changes.discard('p1', 'operator', 'no')).toEqual({ id: 'p1', discarded: true });
-    expect(await waiting).toEqual({ state: 'discarded' });
+    expect(await waiting).toEqual({ state: 'discarded', note: 'no' });
     expect(await codeOf(a.changes.approve('p1', 'operator', never))).toBe('already_discarded');
     expect(tool.applied).toBe(0);
     expect(await a.acts.list(10)).toMatchObject([
@@ -582,7 +582,7 @@ describeDatabases('pending changes', (url) => {
     expect(await changes.approve('p1', 'operator', never)).toEqual({ id: 'p1', applied: true });
     expect(await changes.decision('p1', never)).toMatchObject({ state: 'applied' });
     await changes.discard('p2', 'operator', 'no');
-    expect(await changes.decision('p2', never)).toEqual({ state: 'discarded' });
+    expect(await changes.decision('p2', never)).toEqual({ state: 'discarded', note: 'no' });
     const signals = await store.read((db) =>
       db.selectFrom('signals').select('name').orderBy('seq').execute(),
     );

@@ -50,22 +50,44 @@ describe('the turn loop', () => {
     ]);
   });
 
-  it('runs parallel calls in order, each with a unique id', async () => {
-    const seen: unknown[] = [];
-    const slow = readTool('slow', async ({ n }) => {
+  it('runs calls that only read side by side, and changes alone and in their order', async () => {
+    const seen: string[] = [];
+    let reading = 0;
+    let together = Promise.withResolvers<void>();
+    // Each waits for the other two: one by one, they would wait for ever.
+    const look3 = readTool('look', async ({ n }) => {
+      reading += 1;
+      if (reading === 3) together.resolve();
+      await together.promise;
       await new Promise((resolve) => setTimeout(resolve, 10 - Number(n)));
-      seen.push(n);
-      return okOutput('');
+      return okOutput(`look ${Number(n)}`);
     });
-    const call = (n: number): ChatModelEvent => ({
+    const write = changeTool('write', ({ n }) => {
+      seen.push(`write ${Number(n)} after ${reading} reads`);
+      reading = 0;
+      together = Promise.withResolvers();
+      return Promise.resolve(okOutput('written'));
+    });
+    const call = (name: string, n: number): ChatModelEvent => ({
       type: 'call',
-      call: { id: 'same', name: 'slow', arguments: `{"n":${n}}` },
+      call: { id: 'same', name, arguments: `{"n":${n}}` },
     });
     const end: ChatModelEvent = { type: 'end', finish: 'tool_calls' };
-    const world = turnWorld({ steps: [[call(1), call(2), call(3), end], textAnswer('ok')], tools: [slow] });
+    const calls = [
+      ...[1, 2, 3].map((n) => call('look', n)),
+      call('write', 4),
+      call('write', 5),
+      ...[6, 7, 8].map((n) => call('look', n)),
+    ];
+    const world = turnWorld({ steps: [[...calls, end], textAnswer('ok')], tools: [look3, write] });
     await world.run();
-    expect(seen).toEqual([1, 2, 3]);
-    expect(world.results().map(({ call_id }) => call_id)).toEqual(['same', 'call_1_2', 'call_1_3']);
+    expect(seen).toEqual(['write 4 after 3 reads', 'write 5 after 0 reads']);
+    const ids = ['same', ...[2, 3, 4, 5, 6, 7, 8].map((n) => `call_1_${n}`)];
+    expect(new Set(world.results().map(({ call_id }) => call_id))).toEqual(new Set(ids));
+    // The model gets the results in the order of its calls.
+    const results = world.chatModel.requests[1]?.messages.filter(({ role }) => role === 'tool');
+    expect(results?.map((message) => (message.role === 'tool' ? message.callId : ''))).toEqual(ids);
+    expect(results?.map(({ content }) => content).slice(0, 3)).toEqual(['look 1', 'look 2', 'look 3']);
   });
 
   it('reports every violation of the arguments, and runs nothing', async () => {

@@ -1,34 +1,45 @@
-/** Lets a person stop the tool call that a task runs, so that the task goes on without it. */
+/** Lets a person stop the tool calls that a task runs, so that the task goes on without them. */
 export class CallControl {
-  #stop: (() => boolean) | undefined;
+  readonly #running = new Set<RunningCall>();
 
-  /** Stops the running call. @returns false when none runs */
+  /** Stops the running calls. @returns false when none can be stopped */
   stop(): boolean {
-    return this.#stop?.() ?? false;
+    return [...this.#running].map((call) => call.stop()).includes(true);
   }
 
-  /** Runs a call with a signal that `stop` aborts. */
-  async run<T>(call: (stopped: AbortSignal) => Promise<T>): Promise<T> {
-    const controller = new AbortController();
-    return await this.stoppable(
-      () => {
-        if (controller.signal.aborted) return false;
-        controller.abort(new CallStopped());
-        return true;
-      },
-      () => call(controller.signal),
-    );
-  }
-
-  /** Runs a part of a call that is stopped in another way. @param stop returns whether there was something to stop */
-  async stoppable<T>(stop: () => boolean, call: () => Promise<T>): Promise<T> {
-    const outer = this.#stop;
-    this.#stop = stop;
+  async run<T>(call: (running: RunningCall) => Promise<T>): Promise<T> {
+    const running = new RunningCall();
+    this.#running.add(running);
     try {
-      return await call();
+      return await call(running);
     } finally {
-      this.#stop = outer;
+      this.#running.delete(running);
     }
+  }
+}
+
+/** A tool call that can be stopped. */
+export class RunningCall {
+  readonly #controller = new AbortController();
+  #stop = (): boolean => {
+    if (this.signal.aborted) return false;
+    this.#controller.abort(new CallStopped());
+    return true;
+  };
+
+  /** Aborted when a person stops the call. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  stop(): boolean {
+    return this.#stop();
+  }
+
+  /** Runs the rest of the call, which is stopped in another way. @param stop returns whether there was something to stop */
+  async stoppedBy<T>(stop: () => boolean, rest: () => Promise<T>): Promise<T> {
+    this.#stop = stop;
+    return await rest();
   }
 }
 

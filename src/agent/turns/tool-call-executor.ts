@@ -8,7 +8,7 @@ import type { ChatModelToolCall } from '../chat-model.ts';
 import type { PendingChangeService, StoreSessions, TurnLoopRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { ChangeTool, Proposal, Tool, ToolContext } from '../tool.ts';
-import { CallControl, CallStopped } from './call-control.ts';
+import { CallControl, CallStopped, type RunningCall } from './call-control.ts';
 import { AgentAbortError } from './agent-abort-error.ts';
 import { describeArgumentErrors, type ToolArguments, parseArguments } from './tool-arguments.ts';
 import { truncateOutput } from './truncate-output.ts';
@@ -36,17 +36,22 @@ export interface ToolCallExecutorOptions {
   readonly onFault: (error: unknown) => void;
 }
 
+/** Calls that only read and run at the same time. */
+const maxParallelReads = 8;
+
 /** Runs the model's tool calls within the agent's grants, and emits their events. */
 export class ToolCallExecutor {
   readonly #options: ToolCallExecutorOptions;
   readonly #context: ToolContext;
+  readonly #calls: CallControl;
   /** Failures by call, since the last change. */
   readonly #failures = new Map<string, number>();
 
   constructor(options: ToolCallExecutorOptions) {
     this.#options = options;
     const { request, signal } = options;
-    const { agent, owner, cwd } = request;
+    const { agent, owner, cwd, calls = new CallControl() } = request;
+    this.#calls = calls;
     const staged = options.changes.stagedFiles(owner);
     this.#context = { ...owner, agent: agent.name, grants: agent.grants, cwd, staged, signal };
   }
@@ -58,6 +63,28 @@ export class ToolCallExecutor {
       return undefined;
     const { ok, output } = await tool.run({ path: 'AGENTS.md' }, this.#context);
     return ok ? output : undefined;
+  }
+
+  /**
+   * Runs the calls of an answer: those that only read side by side, others alone and in their order.
+   * @returns the outputs for the model, in the order of the calls. Throws `AgentAbortError` when the work must end
+   */
+  async *executeAll(
+    calls: readonly ChatModelToolCall[],
+  ): AsyncGenerator<{ readonly call: ChatModelToolCall; readonly output: string }, void, undefined> {
+    const onlyReads = (call: ChatModelToolCall) => this.#options.tools.get(call.name)?.kind === 'read';
+    for (let at = 0; at < calls.length; ) {
+      const end = calls.findIndex((call, index) => index >= at && !onlyReads(call));
+      const reads = calls.slice(at, Math.min(end < 0 ? calls.length : end, at + maxParallelReads));
+      const group = reads.length > 0 ? reads : calls.slice(at, at + 1);
+      // All of them end before the work does, so that no event comes after the last one.
+      const results = await Promise.allSettled(group.map((call) => this.execute(call)));
+      for (const [index, result] of results.entries()) {
+        if (result.status === 'rejected') throw result.reason;
+        yield { call: group[index] as ChatModelToolCall, output: result.value };
+      }
+      at += group.length;
+    }
   }
 
   /** Runs a call. @returns the output for the model. Throws `AgentAbortError` when the work must end. */
@@ -98,7 +125,7 @@ export class ToolCallExecutor {
     const outcome =
       pendingId !== undefined
         ? request.onStaged === 'wait'
-          ? await this.#awaitDecision(pendingId)
+          ? await this.#calls.run((running) => this.#awaitDecision(pendingId, running))
           : stagedOutcome(pendingId)
         : tool?.kind === 'read'
           ? await this.#runRead(call)
@@ -134,9 +161,8 @@ export class ToolCallExecutor {
     const argumentErrors = describeArgumentErrors(tool, args);
     if (argumentErrors !== undefined || !isRecord(args))
       return refusedOutcome('invalid_arguments', argumentErrors ?? '');
-    const { calls = new CallControl() } = this.#options.request;
     try {
-      return await calls.run((stopped) => this.#invokeTool(tool, args, span, stopped));
+      return await this.#calls.run((running) => this.#invokeTool(tool, args, span, running));
     } catch (error) {
       if (error instanceof CallStopped && !signal.aborted)
         return failedOutcome('stopped', 'A person stopped this call before it had ended.');
@@ -149,26 +175,30 @@ export class ToolCallExecutor {
     }
   }
 
-  /** @param stopped aborted when a person stops the call; what waits for a person's decision is not stopped by it */
   async #invokeTool(
     tool: Tool,
     args: ToolArguments,
     span: TraceSpan<'tool'>,
-    stopped: AbortSignal,
+    running: RunningCall,
   ): Promise<ToolCallOutcome> {
     const { request, changes } = this.#options;
-    const signal = AbortSignal.any([this.#options.signal, stopped]);
+    const signal = AbortSignal.any([this.#options.signal, running.signal]);
     const context = { ...this.#context, signal };
     if (tool.kind === 'read') return await raceAbort(tool.run(args, context), signal);
     const proposal = await raceAbort(tool.propose(args, context), signal);
     if ('output' in proposal) return proposal;
     const isAutoApproved = request.agent.grants.auto_approve.some((glob) => globMatches(glob, tool.name));
-    if (!isAutoApproved) return await this.#stage(tool, proposal, span);
+    if (!isAutoApproved) return await this.#stage(tool, proposal, span, running);
     await request.beforeEffect?.();
     return await raceAbort(changes.applyNow(tool, proposal, context), signal);
   }
 
-  async #stage(tool: ChangeTool, proposal: Proposal, span: TraceSpan<'tool'>): Promise<ToolCallOutcome> {
+  async #stage(
+    tool: ChangeTool,
+    proposal: Proposal,
+    span: TraceSpan<'tool'>,
+    running: RunningCall,
+  ): Promise<ToolCallOutcome> {
     const { request, changes, emit } = this.#options;
     const waitsForDecision = request.onStaged === 'wait';
     // A staged change may be applied at any time.
@@ -178,16 +208,16 @@ export class ToolCallExecutor {
     span.attributes.staged = true;
     await emit({ type: 'staged', pending_id: id, tool: tool.name, summary });
     if (!waitsForDecision) return stagedOutcome(id);
-    return await this.#awaitDecision(id);
+    return await this.#awaitDecision(id, running);
   }
 
   /** The outcome of a staged change, when a person has decided. */
-  async #awaitDecision(id: string): Promise<ToolCallOutcome> {
+  async #awaitDecision(id: string, running: RunningCall): Promise<ToolCallOutcome> {
     const { request, changes, deadline, emit, hostSignal } = this.#options;
     const isTask = request.owner.taskId !== undefined;
     if (isTask) await emit({ type: 'waiting', pending_id: id });
-    const { calls = new CallControl() } = request;
-    const decision = calls.stoppable(
+    // What nobody has decided on is not stopped.
+    const decision = running.stoppedBy(
       () => changes.stopApplying(id),
       () => deadline.pauseWhile(() => raceAbort(changes.decision(id, hostSignal), hostSignal)),
     );
@@ -201,7 +231,7 @@ export class ToolCallExecutor {
     if (state === 'discarded')
       return refusedOutcome(
         'declined',
-        `A person declined this change; it was not made.${note === undefined ? '' : ` They wrote: ${note}`}`,
+        `A person declined this change; it was not made.${isTask && note !== undefined ? ` They wrote: ${note}` : ''}`,
       );
     if (state === 'expired')
       return refusedOutcome('expired', 'Nobody decided on this change in time; it was not made.');

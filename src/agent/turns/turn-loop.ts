@@ -118,7 +118,8 @@ export class TurnLoop implements TurnRunner {
     for (;;) {
       const calls = await dialog.turn();
       if (calls === undefined) return dialog.text;
-      for (const call of calls) await dialog.addToolResult(call, await executor.execute(call));
+      for await (const { call, output } of executor.executeAll(calls))
+        await dialog.addToolResult(call, output);
     }
   }
 }
