@@ -1,11 +1,17 @@
 import { resolve } from 'node:path';
+import { UsageError } from '../config/options.ts';
+import { sleep } from '../util/sleep.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { LatheError, type TaskStream } from '../client/index.ts';
 import { printable } from '../terminal/printable.ts';
 import { interruptedExitCode, sameSignalMs } from '../terminal/stop-signals.ts';
 import { taskLines } from './commands.ts';
 import { type CommandHandler, type Context, exitCodes } from './context.ts';
 import { decide } from './decide.ts';
-import { EventText } from './event-text.ts';
+import { EventText, printableLines } from './event-text.ts';
+
+/** Before a question is asked again that failed. */
+const askAgainMs = 1000;
 
 const help = '/tasks lists tasks, /new begins a new one, /exit or Ctrl-D ends.\n';
 
@@ -15,17 +21,26 @@ export const chat: CommandHandler = async (context) => {
   const interrupts = new Interrupts(context);
   const agent = flags.agent ?? 'default';
   const cwd = resolve(environment.cwd, flags.cwd ?? '.');
+  const leave = new AbortController();
+  const { signal } = leave;
   let id = flags.resume;
   let isAnswered = true;
   if (id !== undefined) {
     const task = await lathe.tasks.get(id);
     write(`${look.paint('strong', `${id}, ${task.agent}`)}: ${printable(task.title)}\n`);
-    if (task.state === 'running') isAnswered = await follow(lathe.tasks.events(id), context, interrupts);
-    else if (task.answer !== undefined) write(`${look.paint('dim', printable(task.answer))}\n`);
+    if (task.state === 'running') {
+      const events = lathe.tasks.events(id, { after: task.part_seq - 1, signal });
+      const end = await follow(events, context, interrupts, leave);
+      if (end === 'left') return exitCodes.failed;
+      isAnswered = end === 'answered';
+    }
+    if (task.state !== 'running' && task.answer !== undefined)
+      write(`${look.paint('dim', printableLines(task.answer))}\n`);
   } else if (words.length === 0 && input.isTerminal) {
     write(`${look.paint('strong', agent)} in ${printable(cwd)}. ${help}`);
   }
   let [prompt] = words;
+  if (prompt?.trim() === '') throw new UsageError(['the prompt is empty']);
   for (;;) {
     if (prompt === undefined) {
       const answer = await input.ask(input.isTerminal ? look.paint('strong', '> ') : '');
@@ -34,7 +49,8 @@ export const chat: CommandHandler = async (context) => {
     }
     const line = prompt;
     prompt = undefined;
-    if (line === '' || line.startsWith('/')) {
+    const isCommand = words.length === 0 && line.startsWith('/');
+    if (line === '' || isCommand) {
       if (line === '/exit' || line === '/quit') break;
       if (line === '/new') id = undefined;
       else if (line === '/tasks')
@@ -45,12 +61,14 @@ export const chat: CommandHandler = async (context) => {
     try {
       const stream: TaskStream =
         id === undefined
-          ? await lathe.tasks.start({ prompt: line, agent, cwd, approvals: 'wait' })
-          : await lathe.tasks.send(id, { prompt: line, approvals: 'wait' });
+          ? await lathe.tasks.start({ prompt: line, agent, cwd, approvals: 'wait' }, { signal })
+          : await lathe.tasks.send(id, { prompt: line, approvals: 'wait' }, { signal });
       if (!input.isTerminal && words.length === 0) write(`${look.paint('strong', `> ${printable(line)}`)}\n`);
       if (id === undefined) write(`${look.paint('dim', stream.id)}\n`);
       id = stream.id;
-      isAnswered = await follow(stream, context, interrupts);
+      const end = await follow(stream, context, interrupts, leave);
+      if (end === 'left') return exitCodes.failed;
+      isAnswered = end === 'answered';
     } catch (error) {
       // In a dialog, one refused message is not the end.
       if (words.length > 0 || !input.isTerminal || !(error instanceof LatheError)) throw error;
@@ -61,16 +79,23 @@ export const chat: CommandHandler = async (context) => {
   return isAnswered ? exitCodes.fine : exitCodes.failed;
 };
 
-/** Writes the events of a task, and asks about its changes. @returns whether it ended with an answer */
-async function follow(stream: TaskStream, context: Context, interrupts: Interrupts): Promise<boolean> {
+/** Writes the events of a task, and asks about its changes. `left`: it waits for a person, and the input has ended. */
+async function follow(
+  stream: TaskStream,
+  context: Context,
+  interrupts: Interrupts,
+  leave: AbortController,
+): Promise<'answered' | 'aborted' | 'left'> {
   const { look, write, environment } = context;
   const text = new EventText(write, look);
-  let question: { readonly done: Promise<void>; readonly withdraw: () => void } | undefined;
+  let question:
+    | { readonly id: string; readonly done: Promise<void>; readonly withdraw: () => void }
+    | undefined;
   let isAnswered = false;
   interrupts.begin(stream.id);
   try {
     for await (const event of stream) {
-      if (environment.stdoutClosed.aborted) return false;
+      if (environment.stdoutClosed.aborted) return 'left';
       if (event.type === 'tool_result' || event.type === 'aborted') {
         question?.withdraw();
         // Of a stopped task, an approval may never be answered.
@@ -80,7 +105,8 @@ async function follow(stream: TaskStream, context: Context, interrupts: Interrup
       // The person has just written it.
       if (event.type !== 'message') text.add(event);
       interrupts.hasCall = event.type === 'tool_call' || (interrupts.hasCall && event.type !== 'tool_result');
-      if (event.type === 'waiting') {
+      // After a restart of the host, the question is still open.
+      if (event.type === 'waiting' && question?.id !== event.pending_id) {
         text.end();
         interrupts.hasCall = false;
         // The events go on being read: another person may decide.
@@ -88,20 +114,44 @@ async function follow(stream: TaskStream, context: Context, interrupts: Interrup
         const onApprove = () => {
           interrupts.hasCall = true;
         };
-        const decision = decide(event.pending_id, context, { withdrawn: withdrawn.signal, onApprove });
-        const done = decision.then(async (made) => {
-          if (made === 'stop') await context.lathe.tasks.stop(stream.id);
+        const asking = { withdrawn: withdrawn.signal, onApprove };
+        const done = decideUntilDone(event.pending_id, context, asking).then(async (made) => {
+          if (made === 'leave') leave.abort(new Left());
+          if (made === 'stop') await context.lathe.tasks.stop(stream.id).catch(() => undefined);
         });
-        done.catch(() => undefined);
-        question = { done, withdraw: () => withdrawn.abort() };
+        question = { id: event.pending_id, done, withdraw: () => withdrawn.abort() };
       }
       isAnswered = event.type === 'answer';
     }
+  } catch (error) {
+    if (!(error instanceof Left)) throw error;
+    write(`${stream.id} goes on waiting: node dist/agent.js --resume ${stream.id}\n`);
+    return 'left';
   } finally {
     interrupts.end();
     text.end();
   }
-  return isAnswered;
+  return isAnswered ? 'answered' : 'aborted';
+}
+
+/** The input ended while a change waits. */
+class Left extends Error {}
+
+/** Asks again when the host was away, or something else went wrong. */
+async function decideUntilDone(
+  id: string,
+  context: Context,
+  asking: Parameters<typeof decide>[2],
+): ReturnType<typeof decide> {
+  for (;;) {
+    try {
+      return await decide(id, context, asking);
+    } catch (error) {
+      if (asking.withdrawn.aborted) return 'decided';
+      context.write(`${context.look.paint('bad', printable(errorMessage(error)))}\n`);
+      await sleep(askAgainMs);
+    }
+  }
 }
 
 /** Ctrl-C while a task runs: stops its call, then the task, then this program. */

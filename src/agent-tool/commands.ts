@@ -61,17 +61,17 @@ export const show: CommandHandler = async ({ lathe, words: [id = ''], flags, loo
   write(`${look.paint('strong', `${id}, ${task.agent}, ${task.state}`)}: ${printable(task.title)}\n`);
   const text = new EventText(write, look);
   // Of a task that runs, what is there until now.
-  let last = task.turns.length === 0 ? 0 : Number.POSITIVE_INFINITY;
-  if (task.state === 'running') last = Math.max(...task.turns.map(({ n }) => n));
-  let parts = 1;
-  for (let after = -1; parts <= task.parts; ) {
+  for (let after = -1; after < task.last_seq; ) {
+    const before = after;
     for await (const event of lathe.tasks.events(id, { after })) {
       after = event.seq;
-      if (task.state === 'running' && event.type === 'turn' && event.n >= last) return exitCodes.fine;
       text.add(event);
+      if (after >= task.last_seq) break;
     }
-    parts += 1;
+    if (after === before) break;
   }
+  text.end();
+  if (task.waiting_on === 'approval') write('It waits for you: node dist/agent.js pending\n');
   return exitCodes.fine;
 };
 

@@ -7,7 +7,8 @@ import { printable } from '../terminal/printable.ts';
 import type { Context } from './context.ts';
 import { diffText } from './event-text.ts';
 
-export type Decision = 'decided' | 'stop';
+/** `leave`: the input has ended, and the change goes on waiting. */
+export type Decision = 'decided' | 'stop' | 'leave';
 
 /** Shows a change and asks whether to make it, until it is decided, here or elsewhere. */
 export async function decide(
@@ -28,12 +29,13 @@ export async function decide(
     const canEdit = change.content !== undefined && input.isTerminal;
     const answer = await input.ask(`Make this change? [y]es, [n]o${canEdit ? ', [e]dit' : ''}: `, withdrawn);
     if (answer === 'withdrawn') return 'decided';
-    if (answer === 'interrupted' || answer === 'end') return 'stop';
+    if (answer === 'interrupted') return 'stop';
+    if (answer === 'end') return 'leave';
     const [word = '', ...note] = answer.line.trim().split(/\s+/);
     try {
       if (/^y(es)?$/i.test(word)) {
         onApprove();
-        await lathe.pending.approve(id);
+        await lathe.pending.approve(id, { digest: change.digest });
         return 'decided';
       }
       if (/^n(o)?$/i.test(word)) {
@@ -43,8 +45,9 @@ export async function decide(
       }
       if (canEdit && /^e(dit)?$/i.test(word)) {
         const text = await editText(change, environment.env);
-        if (text !== undefined && text !== change.content) await lathe.pending.edit(id, text);
-        isShown = false;
+        if (text === undefined) refusal = 'The editor failed; nothing was changed.';
+        else if (text !== change.content) await lathe.pending.edit(id, text);
+        isShown = text === undefined;
         continue;
       }
     } catch (error) {
@@ -52,6 +55,7 @@ export async function decide(
       const hint =
         error.code === 'base_moved' ? ' Answer no, so that the agent looks at the file again.' : '';
       refusal = `${error.message}${hint}`;
+      if (error.code === 'changed') isShown = false;
       continue;
     }
     write(`Answer y, or n${canEdit ? ', or e' : ''}; a reason may follow n.\n`);
@@ -80,15 +84,19 @@ async function editText(
   { content = '', path = 'change.txt' }: PendingChangeDetail,
   env: Context['environment']['env'],
 ): Promise<string | undefined> {
-  const folder = await mkdtemp(join(tmpdir(), 'lathe-edit-'));
+  let folder: string | undefined;
   try {
+    folder = await mkdtemp(join(tmpdir(), 'lathe-edit-'));
     const file = join(folder, basename(path));
     await writeFile(file, content, { mode: 0o600 });
     const editor = env['VISUAL'] || env['EDITOR'] || 'vi';
     // An editor may come with arguments, as in `code --wait`.
     const { status } = spawnSync('sh', ['-c', `${editor} "$1"`, 'sh', file], { stdio: 'inherit' });
     return status === 0 ? await readFile(file, 'utf8') : undefined;
+  } catch {
+    // The editor removed the file, or there is no room for it.
+    return undefined;
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   }
 }

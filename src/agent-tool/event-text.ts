@@ -49,7 +49,9 @@ export class EventText {
         break;
       }
       case 'tool_call':
-        this.line(`${this.#paint('note', event.tool)} ${this.#short(argumentsText(event.arguments))}`);
+        this.line(
+          `${this.#paint('note', this.#short(printable(event.tool)))} ${this.#short(argumentsText(event.arguments))}`,
+        );
         break;
       case 'tool_result': {
         const lines = event.output.trimEnd().split('\n');
@@ -104,7 +106,8 @@ function argumentsText(value: unknown): string {
   if (typeof value !== 'object' || value === null) return printable(JSON.stringify(value) ?? '');
   return Object.entries(value)
     .map(
-      ([name, one]) => `${name}: ${printable(typeof one === 'string' ? one : (JSON.stringify(one) ?? ''))}`,
+      ([name, one]) =>
+        `${printable(name)}: ${printable(typeof one === 'string' ? one : (JSON.stringify(one) ?? ''))}`,
     )
     .join(', ');
 }

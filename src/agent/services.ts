@@ -55,7 +55,7 @@ export interface Conversation {
 export interface InterruptedWork {
   /** Turns with an answer, and their usage where all of them reported it. */
   readonly totals: TurnTotals;
-  /** How often it was interrupted before. */
+  /** How often it was interrupted in a row, without an answer or a result in between. */
   readonly resumes: number;
   /** Completion tokens of the turns that reported them. */
   readonly completionTokens: number;

@@ -18,9 +18,14 @@ export class Pending {
     return await this.#transport.json('GET', path(id));
   }
 
-  /** Approves a change and applies it; approving twice applies it once. @throws LatheError `base_moved` and others */
-  async approve(id: string): Promise<void> {
-    await this.#transport.send('POST', `${path(id)}/approve`);
+  /**
+   * Approves a change and applies it; approving twice applies it once.
+   * @param options.digest of the change as you have seen it: one that a person edited since is refused (`changed`)
+   * @throws LatheError `base_moved`, `changed` and others
+   */
+  async approve(id: string, { digest }: { readonly digest?: string } = {}): Promise<void> {
+    const query = digest === undefined ? '' : `?digest=${encodeURIComponent(digest)}`;
+    await this.#transport.send('POST', `${path(id)}/approve${query}`);
   }
 
   /** Approves changes of files together: all are applied, or none. @returns their ids, in the order of application */

@@ -27,6 +27,7 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
   readonly session: { readonly id: string; readonly secret: string } | undefined;
   readonly #transport: Transport;
   readonly #signal: AbortSignal | undefined;
+  readonly #repeat: (() => Promise<Response>) | undefined;
   /** The response that the events come from first. */
   #response: Response | undefined;
   #last: number;
@@ -37,6 +38,8 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
     id: string,
     options: {
       readonly response?: Response;
+      /** Sends the request again, which replays its part: while no event of it is known. */
+      readonly repeat?: (() => Promise<Response>) | undefined;
       /** The last `seq` that is known. */
       readonly after?: number;
       readonly signal?: AbortSignal | undefined;
@@ -47,6 +50,7 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
     this.#response = options.response;
     this.#last = options.after ?? -1;
     this.#signal = options.signal;
+    this.#repeat = options.repeat;
     const sessionId = options.response?.headers.get('x-svc-session');
     const secret = options.response?.headers.get('x-svc-session-secret');
     this.session = sessionId && secret ? { id: sessionId, secret } : undefined;
@@ -79,6 +83,7 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
           yield event;
           if (this.#end) return;
         }
+        if (await this.#hasEnded()) return;
         // The stream ended before the task: its host stops, or another one runs it.
         throw new LatheError('unreachable', `the stream of ${this.id} ended early`);
       } catch (error) {
@@ -92,8 +97,21 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
     }
   }
 
+  /** Whether the task ended before what was asked for. */
+  async #hasEnded(): Promise<boolean> {
+    const { state } = await this.#transport.json<{ state: string }>(
+      'GET',
+      `/tasks/${encodeURIComponent(this.id)}`,
+      {
+        signal: this.#signal,
+      },
+    );
+    return state !== 'running';
+  }
+
   async #reconnect(): Promise<Response> {
     const signal = this.#signal;
+    if (this.#last < 0 && this.#repeat) return await this.#repeat();
     return await this.#transport.send(
       'GET',
       `/tasks/${encodeURIComponent(this.id)}/events?after=${this.#last}`,

@@ -21,20 +21,33 @@ export class Tasks {
 
   /** Starts a task. @throws LatheError */
   async start(request: TaskRequest, options: StreamOptions = {}): Promise<TaskStream> {
-    const response = await this.#post('/tasks', request, options);
-    // The first event has the id of the task.
-    const [mine, theirs] = response.body?.tee() ?? [];
-    const first = await firstEvent(new Response(mine));
-    if (first?.type !== 'start') throw new LatheError('not_a_host', 'the stream does not begin with a start');
-    const whole = new Response(theirs, { headers: response.headers });
-    return new TaskStream(this.#transport, first.task_id, { response: whole, signal: options.signal });
+    const repeat = this.#poster('/tasks', request, options);
+    for (let tries = 1; ; tries++) {
+      const response = await repeat();
+      // The first event has the id of the task.
+      const [mine, theirs] = response.body?.tee() ?? [];
+      try {
+        const first = await firstEvent(new Response(mine));
+        if (first?.type !== 'start')
+          throw new LatheError('unreachable', 'the stream ended before its first event');
+        const whole = new Response(theirs, { headers: response.headers });
+        return new TaskStream(this.#transport, first.task_id, {
+          response: whole,
+          repeat,
+          signal: options.signal,
+        });
+      } catch (error) {
+        const isLost = error instanceof LatheError && error.isTransient;
+        if (!isLost || tries === maxTries) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 200 * tries));
+      }
+    }
   }
 
   /** Goes on with a task that has ended. @throws LatheError `task_running` */
   async send(id: string, message: MessageRequest, options: StreamOptions = {}): Promise<TaskStream> {
-    const path = `/tasks/${encodeURIComponent(id)}/messages`;
-    const response = await this.#post(path, message, options);
-    return new TaskStream(this.#transport, id, { response, signal: options.signal });
+    const repeat = this.#poster(`/tasks/${encodeURIComponent(id)}/messages`, message, options);
+    return new TaskStream(this.#transport, id, { response: await repeat(), repeat, signal: options.signal });
   }
 
   /** The events of a task after a `seq`, up to the end of the part that they belong to. */
@@ -69,21 +82,24 @@ export class Tasks {
     await this.#transport.send('POST', `/tasks/${encodeURIComponent(id)}/stop`, { body: { only: 'call' } });
   }
 
-  async #post(
+  /** Sends a request, each time under the same key: a response that was lost starts nothing twice. */
+  #poster(
     path: string,
     body: unknown,
     { signal, idempotencyKey = crypto.randomUUID() }: StreamOptions,
-  ): Promise<Response> {
+  ): () => Promise<Response> {
     const headers = { 'idempotency-key': idempotencyKey };
-    for (let tries = 1; ; tries++) {
-      try {
-        return await this.#transport.send('POST', path, { body, headers, signal });
-      } catch (error) {
-        const isLost = error instanceof LatheError && error.code === 'unreachable';
-        if (!isLost || tries === maxTries) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 200 * tries));
+    return async () => {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await this.#transport.send('POST', path, { body, headers, signal });
+        } catch (error) {
+          const isLost = error instanceof LatheError && error.code === 'unreachable';
+          if (!isLost || tries === maxTries) throw error;
+          await new Promise((resolve) => setTimeout(resolve, 200 * tries));
+        }
       }
-    }
+    };
   }
 }
 

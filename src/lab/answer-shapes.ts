@@ -294,6 +294,11 @@ export const bindOutcome = z
     components: textArray.describe('Components that the kernel now runs.'),
     replaced: textArray.describe('Kernels that were replaced.'),
     drift: drift.exactOptional().describe('Absent for an unverified kernel.'),
+    dispatches: z
+      .object({ before: z.int(), after: z.int() })
+      .describe(
+        'Dispatches of a decoded token: more of them where the binding takes a fused built-in kernel apart.',
+      ),
   })
   .meta({ id: 'BindOutcome' });
 export type BindOutcome = Immutable<z.output<typeof bindOutcome>>;

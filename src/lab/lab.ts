@@ -334,9 +334,12 @@ export class ResidentLab implements Lab {
       targets.map(({ id }) => id),
     );
     const drift = await this.#requireNoDrift(registered, added, signal);
+    const before = await this.#countDispatches();
     const replaced = await this.#bindings.add(added);
     this.#gpuMs = new Map();
-    return { bound: true, components: targets.map(({ id }) => id), replaced, ...(drift ? { drift } : {}) };
+    const dispatches = { before, after: await this.#countDispatches() };
+    const components = targets.map(({ id }) => id);
+    return { bound: true, components, replaced, dispatches, ...(drift ? { drift } : {}) };
   }
 
   async unbindSome(glob: string): Promise<readonly string[]> {
@@ -640,6 +643,12 @@ export class ResidentLab implements Lab {
       throw new LabError('not_bindable', `The kernel '${registration.name}' cannot be bound: ${refusal}.`);
     }
     return summarizeDrift(drift);
+  }
+
+  /** Dispatches of a decoded token. */
+  async #countDispatches(): Promise<number> {
+    const { nodes } = await this.graph();
+    return new Set(nodes.map(({ component }) => component)).size;
   }
 
   /** A finding if the built-in kernels compute the op only together with others. */

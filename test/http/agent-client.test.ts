@@ -34,6 +34,10 @@ beforeAll(async () => {
     const turns = messages.slice(at).filter(({ role }) => role === 'assistant').length;
     if (prompt.includes('hold')) await held.promise;
     if (prompt.includes('fail')) return { status: 400, error: { message: 'No.' } };
+    if (prompt.includes('escape') && turns === 0)
+      return {
+        calls: [{ name: 'x\u001b]52;c;aGk=\u0007\u001b[2J', arguments: { '\u001b[31m\u202ea\n': 'b' } }],
+      };
     if (prompt.includes('sleep') && turns === 0)
       return {
         calls: [
@@ -123,6 +127,50 @@ describe('lathe/client', () => {
     expect(events.at(-1)).toMatchObject({ type: 'answer', text: 'Said hold on: nothing.' });
   });
 
+  it('starts and sends once where the connection is lost before the first event', async () => {
+    let lost = 0;
+    /** Loses the first response of each route, after the host has begun. */
+    const losing: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init);
+      const path = input instanceof Request ? input.url : input.toString();
+      if (init?.method !== 'POST' || lost >= (path.includes('/messages') ? 2 : 1)) return response;
+      lost += 1;
+      await response.body?.cancel();
+      const body = new ReadableStream({ start: (controller) => controller.error(new Error('lost')) });
+      return new Response(body, { status: 200, headers: response.headers });
+    };
+    const client = new Lathe({ url, fetch: losing });
+    const [before] = await client.tasks.list({ limit: 1 });
+    const task = await client.tasks.start(request('first'));
+    expect(await task.answer()).toBe('Said first: nothing.');
+    const next = await client.tasks.send(task.id, { prompt: 'second' });
+    expect(await next.answer()).toBe('Said second: nothing.');
+    expect(lost).toBe(2);
+    expect(await client.tasks.get(task.id)).toMatchObject({ parts: 2 });
+    expect(Number(task.id.slice(1))).toBe(Number(before?.id.slice(1)) + 1);
+    // After the end there is nothing more to read.
+    const rest: TurnEvent[] = [];
+    for await (const event of client.tasks.events(task.id, { after: 10_000 })) rest.push(event);
+    expect(rest).toEqual([]);
+  });
+
+  it('approves what was seen, and nothing that was edited since', async () => {
+    const client = lathe();
+    writeFileSync(join(folder, 'a.txt'), 'zero\n');
+    const task = await client.tasks.start(request('write it'));
+    let refused: unknown;
+    for await (const event of task) {
+      if (event.type !== 'waiting') continue;
+      const { digest } = await client.pending.get(event.pending_id);
+      await client.pending.edit(event.pending_id, 'other\n');
+      refused = await client.pending.approve(event.pending_id, { digest }).catch((error: unknown) => error);
+      const now = await client.pending.get(event.pending_id);
+      await client.pending.approve(event.pending_id, { digest: now.digest });
+    }
+    expect(refused).toMatchObject({ status: 409, code: 'changed' });
+    expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('other\n');
+  });
+
   it('stops a call, or the task', async () => {
     const client = lathe();
     const task = await client.tasks.start(request('sleep'));
@@ -181,6 +229,30 @@ describe('dist/agent.js', () => {
     const more = await run(['chat', 'write it', '--resume', id], 'y\n');
     expect(more).toMatchObject({ code: 0, stdout: expect.stringContaining('Replaced') });
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\n');
+  });
+
+  it('lets nothing of a model reach the terminal but its text', async () => {
+    const { stdout } = await run(['chat', 'escape', '--agent', 'worker']);
+    expect(stdout).toContain('Said escape');
+    // oxlint-disable-next-line no-control-regex -- what must not be there
+    expect(stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f\u202a-\u202e]/);
+    const id = /^(t\d+)$/m.exec(stdout)?.[1] ?? '';
+    // oxlint-disable-next-line no-control-regex -- what must not be there
+    expect((await run(['show', id])).stdout).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u202e]/);
+  });
+
+  it('leaves a change waiting where its input ends, and resumes in any part', async () => {
+    writeFileSync(join(folder, 'a.txt'), 'zero\n');
+    const first = await run(['--agent', 'own'], 'hello\nwrite it\n');
+    expect(first).toMatchObject({ code: 1, stdout: expect.stringContaining('goes on waiting') });
+    const id = /^(t\d+)$/m.exec(first.stdout)?.[1] ?? '';
+    expect((await run(['show', id])).stdout).toMatch(/fs_write[\s\S]*It waits for you/);
+    const resumed = await run(['--resume', id], 'y\n');
+    expect(resumed.stdout).toContain('Replaced');
+    expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\n');
+    expect(await run(['chat', ' '])).toMatchObject({ code: 2 });
+    const slash = await run(['chat', '/etc is a folder', '--agent', 'own']);
+    expect(slash.stdout).toContain('Said /etc is a folder');
   });
 
   it('says what is wrong, and with which exit code', async () => {

@@ -107,6 +107,7 @@ describe('a conversation', () => {
       { text: 'Staged.' },
       read('a.txt'),
       { text: 'It says one.' },
+      { text: 'More.' },
       { text: 'Bye.' },
     ]);
     expect(typesOf(await linesOf(await task('Write a.')))).toEqual([
@@ -160,6 +161,15 @@ describe('a conversation', () => {
 
     await stop();
     await start();
+    // A replay of one part has no later ones.
+    await linesOf(await call('POST', '/tasks/t1/messages', { prompt: 'More.' }));
+    const replayed = await call(
+      'POST',
+      '/tasks/t1/messages',
+      { prompt: 'Read it.' },
+      { 'idempotency-key': 'k' },
+    );
+    expect((await linesOf(replayed)).map(({ seq }) => seq)).toEqual(lines.map(({ seq }) => seq));
     const last = await linesOf(await call('POST', '/tasks/t1/messages', { prompt: 'Bye.' }));
     expect(last.at(-1)).toMatchObject({ type: 'answer', text: 'Bye.' });
     expect(gateway.requests.at(-1)?.body.messages.map(({ role }) => role)).toEqual([
@@ -173,15 +183,17 @@ describe('a conversation', () => {
       'tool',
       'assistant',
       'user',
+      'assistant',
+      'user',
     ]);
-    expect(await detail('t1')).toMatchObject({ state: 'completed', parts: 3, answer: 'Bye.', ok: true });
+    expect(await detail('t1')).toMatchObject({ state: 'completed', parts: 4, answer: 'Bye.', ok: true });
     const { sessions } = (await json('GET', '/sessions')).body as {
       sessions: { id: string; kind: string }[];
     };
     expect(sessions.filter(({ kind }) => kind === 'task').map(({ id }) => id)).toEqual(['t1']);
     const { body: listed } = await json('GET', '/tasks?state=completed');
-    expect(listed).toMatchObject({ tasks: [{ id: 't1', agent: 'worker', parts: 3 }] });
-    for (const id of ['t1', 't1.2', 't1.3'])
+    expect(listed).toMatchObject({ tasks: [{ id: 't1', agent: 'worker', parts: 4 }] });
+    for (const id of ['t1', 't1.2', 't1.4'])
       expect((await json('GET', `/sessions/${id}/receipt`)).body).toMatchObject({
         id,
         kind: 'task',
@@ -204,7 +216,7 @@ describe('a conversation', () => {
     await linesOf(await task('Hi.'));
     const misspelt = await json('POST', '/tasks/t1/messages', { promt: 'x', limits: { max_turns: 0 } });
     expect(misspelt.status).toBe(400);
-    expect(JSON.stringify(misspelt.body)).toContain("did you mean 'prompt'");
+    expect(JSON.stringify(misspelt.body)).toContain('prompt');
     expect(JSON.stringify(misspelt.body)).toContain('limits.max_turns');
     expect((await json('POST', '/tasks/t9/messages', { prompt: 'x' })).status).toBe(404);
     expect((await json('GET', '/tasks?state=done')).status).toBe(400);
@@ -216,6 +228,50 @@ describe('a conversation', () => {
     ]);
     expect((await json('POST', '/tasks/t1/stop')).status).toBe(200);
     await running.body?.cancel();
+  });
+
+  it('tells the agent what became of a change that a stop left waiting', async () => {
+    const { task, json, linesOf, call, waiting, gateway } = await startWorld(({ body: { messages } }) => {
+      const [, path] = /Write (\S+)/.exec(messages.at(-1)?.content ?? '') ?? [];
+      return messages.at(-1)?.role === 'user' && path !== undefined
+        ? write(path, 'one\n')
+        : { text: 'Well.' };
+    });
+    const response = await task('Write a.txt', { approvals: 'wait' });
+    const change = await waiting('t1');
+    await json('POST', '/tasks/t1/stop');
+    await response.body?.cancel();
+    await linesOf(await call('POST', '/tasks/t1/messages', { prompt: 'Then?' }));
+    expect(gateway.requests.at(-1)?.body.messages[3]?.content).toContain(
+      `still waits for a person (${change})`,
+    );
+    const again = await call('POST', '/tasks/t1/messages', { prompt: 'Write b.txt', approvals: 'wait' });
+    const second = await waiting('t1');
+    await Promise.all([json('POST', `/pending/${second}/approve`), json('POST', '/tasks/t1/stop')]);
+    await again.body?.cancel();
+    await linesOf(await call('POST', '/tasks/t1/messages', { prompt: 'Then?' }));
+    const told = gateway.requests
+      .at(-1)
+      ?.body.messages.filter(({ role }) => role === 'tool')
+      .at(-1)?.content;
+    expect(told).toMatch(/Created|was made|is being made|was not finished/);
+  });
+
+  it('outlives any number of restarts while it waits', async () => {
+    const { task, json, waiting, detail, stop, start } = await startWorld([
+      write('a.txt', 'one\n'),
+      { text: 'Done.' },
+    ]);
+    const response = await task('Write.', { approvals: 'wait' });
+    const change = await waiting('t1');
+    for (let restart = 0; restart < 12; restart++) {
+      await stop();
+      await start();
+      expect(await waiting('t1')).toBe(change);
+    }
+    await response.text().catch(() => '');
+    await json('POST', `/pending/${change}/approve`);
+    await until(async () => (await detail('t1'))['state'] === 'completed');
   });
 
   it('answers calls that a stop left open, so that its model is not confused', async () => {
@@ -260,10 +316,7 @@ describe('a task with approvals: wait', () => {
     const change = await waiting('t1');
     expect((await json('GET', `/pending/${change}`)).body).toMatchObject({ content: 'one\ntwo\n' });
     const bad = await json('POST', `/pending/${change}/edit`, { contents: 'x' });
-    expect([bad.status, JSON.stringify(bad.body)]).toEqual([
-      400,
-      expect.stringContaining("did you mean 'content'"),
-    ]);
+    expect([bad.status, JSON.stringify(bad.body)]).toEqual([400, expect.stringContaining('content')]);
     expect((await json('POST', `/pending/${change}/edit`, { content: 'a\0' })).status).toBe(400);
     expect((await call('POST', `/pending/${change}/edit`, { content: 'one\n2\n' })).status).toBe(200);
     const { body } = await json('GET', `/pending/${change}`);

@@ -290,7 +290,12 @@ export class ScriptedLab implements Lab {
   async bind(request: BindRequest) {
     this.#called('bind', request);
     this.#bound = request.kernel;
-    return { bound: true as const, components: ['layers.0.norm'], replaced: [] };
+    return {
+      bound: true as const,
+      components: ['layers.0.norm'],
+      replaced: [],
+      dispatches: { before: 3, after: 3 },
+    };
   }
 
   async unbind() {

@@ -40,6 +40,13 @@ export function alreadyDecided({ id, state, decided_at, decided_by, applier }: P
 }
 const proposeAgainHint = 'If the change is still wanted, have the agent propose it again.';
 
+export const changedSince = (id: string) =>
+  new AgentError(
+    'conflict',
+    'changed',
+    `${id} was edited since you read it: look at it again, and approve it with its new digest.`,
+  );
+
 export const notAText = (id: string) =>
   new AgentError('conflict', 'not_a_text', `${id} is no text of a file; approve it as it is, or discard it.`);
 

@@ -24,11 +24,12 @@ import {
   changeNotFound,
   notASet,
   notAText,
+  changedSince,
   setNotApplied,
   stagedElsewhere,
   toolUnavailable,
 } from './errors.ts';
-import { toPendingChange, toPendingChangeDetail, readOutput, type PendingRow } from './rows.ts';
+import { digestOf, toPendingChange, toPendingChangeDetail, readOutput, type PendingRow } from './rows.ts';
 
 interface PendingChangesOptions {
   readonly store: Store;
@@ -163,13 +164,23 @@ export class PendingChanges implements PendingChangeService {
     }
   }
 
-  async approve(id: string, by: string, signal: AbortSignal): Promise<{ id: string; applied: true }> {
+  /** @param digest of the change that the person has seen; a change that was edited since is not approved */
+  async approve(
+    id: string,
+    by: string,
+    signal: AbortSignal,
+    digest?: string,
+  ): Promise<{ id: string; applied: true }> {
     const startMs = this.#clock.monotonic();
     for (;;) {
       const change = this.#change.promise;
       const row = await this.#readCurrent(id);
       if (row.state === 'applied') return { id, applied: true };
       if (row.state === 'staged') {
+        if (digest !== undefined && digest !== digestOf(row)) {
+          await this.#pendingStore.journalRefusal(row, 'approve', by, 'changed');
+          throw changedSince(id);
+        }
         const outcome = await raceAbort(this.#decideAndApply(row, by), signal);
         if (outcome?.error) throw outcome.error;
       } else if (row.state === 'applying' && this.#clock.monotonic() - startMs < maxWaitMs) {
@@ -346,7 +357,7 @@ export class PendingChanges implements PendingChangeService {
       throw error;
     }
     return await this.#applyOnce(id, async () => {
-      const { row: claimed, claimed: isOurs } = await this.#pendingStore.claim(id, by);
+      const { row: claimed, claimed: isOurs } = await this.#pendingStore.claim(row, by);
       if (!isOurs || !claimed) return undefined;
       const stop = new AbortController();
       this.#applications.set(id, stop);

@@ -101,12 +101,18 @@ export class PendingStore {
   }
 
   /**
-   * Claims a staged change for this host to apply.
+   * Claims a staged change for this host to apply, if it is still what was read.
    * @returns the row after the attempt, and whether the claim succeeded
    */
-  async claim(id: string, by: string): Promise<{ row: PendingRow | undefined; claimed: boolean }> {
+  async claim(
+    { id, payload }: Pick<PendingRow, 'id' | 'payload'>,
+    by: string,
+  ): Promise<{ row: PendingRow | undefined; claimed: boolean }> {
     return await this.#store.transaction(async (tx) => {
-      const claimed = await this.#transition(tx, id, 'staged', { state: 'applying', ...this.#claim(by) });
+      const before = await findRow(tx, id);
+      const claimed =
+        before?.payload === payload &&
+        (await this.#transition(tx, id, 'staged', { state: 'applying', ...this.#claim(by) }));
       return { row: await findRow(tx, id), claimed };
     });
   }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Selectable } from 'kysely';
 import type { Tables } from '../../store/index.ts';
 import type { PendingChange, PendingChangeDetail } from '../shapes/pending-change.ts';
@@ -20,14 +21,24 @@ export function toPendingChange(row: Omit<PendingRow, 'payload' | 'approved_with
   return { id, kind, tool, ...optional, agent, intent, summary, risk, created_at, expires_at };
 }
 
-export function toPendingChangeDetail(row: Omit<PendingRow, 'payload'>): PendingChangeDetail {
+export function toPendingChangeDetail(row: PendingRow): PendingChangeDetail {
   const output = readOutput(row);
   const decided = omitNulls({ decided_at: row.decided_at, decided_by: row.decided_by });
-  return { ...toPendingChange(row), state: row.state, ...decided, ...(output ? { output } : {}) };
+  return {
+    ...toPendingChange(row),
+    state: row.state,
+    digest: digestOf(row),
+    ...decided,
+    ...(output ? { output } : {}),
+  };
 }
 
 export const readOutput = ({ output }: Pick<PendingRow, 'output'>): ToolOutput | undefined =>
   output === null ? undefined : (JSON.parse(output) as ToolOutput);
+
+/** Names what approving a change applies. */
+export const digestOf = ({ payload }: Pick<PendingRow, 'payload'>): string =>
+  `sha256:${createHash('sha256').update(payload).digest('hex')}`;
 
 /** Output of a failed change. */
 export const failedOutput = (reason: string): ToolOutput => ({ ok: false, output: reason, truncated: false });

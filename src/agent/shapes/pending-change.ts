@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { strictObject } from '../../http/schema/strict.ts';
 import { text, time } from './common.ts';
 
 export const pendingChange = z
@@ -29,6 +28,7 @@ export type PendingChange = z.infer<typeof pendingChange>;
 export const pendingChangeDetail = pendingChange
   .extend({
     state: z.enum(['staged', 'applying', 'applied', 'discarded', 'expired', 'failed']),
+    digest: text.describe('Digest of what approving applies; it changes when a person edits the change.'),
     content: text
       .optional()
       .describe('The text that the file will have, of changes that write a text; a person may edit it.'),
@@ -65,9 +65,16 @@ export const discardRequest = z
   )
   .meta({ id: 'DiscardRequest' });
 
-export const editRequest = strictObject({
-  content: z.string({ error: 'expected a text' }).describe('The whole text that the file will have.'),
-}).meta({ id: 'EditRequest' });
+export const editRequest = z
+  .object(
+    {
+      content: z
+        .string({ error: 'expected the text of the file' })
+        .describe('The whole text that the file will have.'),
+    },
+    { error: 'expected an object' },
+  )
+  .meta({ id: 'EditRequest' });
 
 export const approveRequest = z
   .object({

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { strictObject } from '../../http/schema/strict.ts';
 import { agentLimits, agentSampling, partialGrants } from './agent-spec.ts';
 import { count, nonEmptyText, resourceName, text } from './common.ts';
 import { session } from './session.ts';
@@ -55,14 +54,9 @@ export const taskRequest = z
 export type TaskRequest = z.infer<typeof taskRequest>;
 
 /** A message that goes on with a task. Absent members are those of the task's request. */
-export const messageRequest = strictObject({
-  prompt: taskRequest.shape.prompt,
-  inputs: taskRequest.shape.inputs,
-  response_format: taskRequest.shape.response_format,
-  limits: taskRequest.shape.limits,
-  sampling: taskRequest.shape.sampling,
-  approvals: taskRequest.shape.approvals,
-}).meta({ id: 'TaskMessage' });
+export const messageRequest = taskRequest
+  .pick({ prompt: true, inputs: true, response_format: true, limits: true, sampling: true, approvals: true })
+  .meta({ id: 'TaskMessage' });
 export type MessageRequest = z.infer<typeof messageRequest>;
 
 export const taskRow = z.object({ ...session.shape, agent: text, parts: count }).meta({ id: 'TaskRow' });
@@ -79,6 +73,8 @@ export const taskDetail = z
     message: text.optional().describe('Why there is no answer.'),
     session_id: text.optional().describe('The store session, which can be revoked.'),
     parts: count.describe('Parts of the conversation: the request, and the messages after it.'),
+    part_seq: count.describe('The `seq` of the first event of the last part.'),
+    last_seq: count.describe('The `seq` of the last event until now.'),
     turns: z.array(
       z.object({
         n: count,

@@ -1,5 +1,7 @@
 import type { Store, Tx } from '../../store/index.ts';
 import type { ChatModelMessage } from '../chat-model.ts';
+import type { ToolOutput } from '../tool.ts';
+import { unansweredCallsOf } from '../turns/message-history.ts';
 import type { Conversation, InterruptedWork } from '../services.ts';
 import type { TurnEvent } from '../shapes/turn-event.ts';
 import { readStoredEvents } from './stored-events.ts';
@@ -30,7 +32,7 @@ export async function readConversation(
   store: Store,
   taskId: string,
   part?: { readonly firstSeq: number },
-): Promise<Conversation> {
+): Promise<Conversation & { readonly calls: InterruptedWork['calls'] }> {
   const rows = await store.read((db) =>
     db
       .selectFrom('task_messages')
@@ -48,6 +50,7 @@ export async function readConversation(
   return {
     messages,
     lastTurn,
+    calls: work.calls,
     record: recorder(store, taskId, (rows.at(-1)?.n ?? -1) + 1),
     ...(part ? { interrupted: toInterruptedWork(turns, work) } : {}),
   };
@@ -104,6 +107,11 @@ async function readTurns(events: AsyncIterable<TurnEvent>, firstSeq: number): Pr
   let lastCall = '';
   for await (const event of events) {
     if (event.type === 'turn') lastTurn = event.n;
+    if (event.type === 'tool_call') {
+      lastCall = event.call_id;
+      calls.set(lastCall, {});
+    } else if (event.type === 'staged')
+      calls.set(lastCall, { ...calls.get(lastCall), pendingId: event.pending_id });
     if (event.seq < firstSeq) continue;
     switch (event.type) {
       case 'turn':
@@ -114,7 +122,12 @@ async function readTurns(events: AsyncIterable<TurnEvent>, firstSeq: number): Pr
       case 'resumed':
         resumes += 1;
         break;
+      case 'waiting':
+        // It did nothing that could have ended the host.
+        resumes = 0;
+        break;
       case 'usage':
+        resumes = 0;
         turnsWithUsage += 1;
         promptTokens += event.prompt_tokens;
         completionTokens += event.completion_tokens;
@@ -122,13 +135,9 @@ async function readTurns(events: AsyncIterable<TurnEvent>, firstSeq: number): Pr
         break;
       case 'tool_call':
         isTurnAnswered = true;
-        lastCall = event.call_id;
-        calls.set(lastCall, {});
-        break;
-      case 'staged':
-        calls.set(lastCall, { ...calls.get(lastCall), pendingId: event.pending_id });
         break;
       case 'tool_result':
+        resumes = 0;
         calls.set(event.call_id, { ...calls.get(event.call_id), output: event.output });
         break;
       default:
@@ -159,4 +168,40 @@ function toInterruptedWork(
   const isComplete = turns > 0 && turnsWithUsage === turns;
   const usage = { prompt_tokens: promptTokens, completion_tokens: completionTokens };
   return { totals: { turns, ...(isComplete ? { usage } : {}) }, resumes, completionTokens, calls };
+}
+
+/** What became of calls that an earlier part left open, for the model. */
+export async function describeOpenCalls(
+  store: Store,
+  { messages, calls }: Pick<Conversation, 'messages'> & { readonly calls: InterruptedWork['calls'] },
+): Promise<ReadonlyMap<string, string>> {
+  const described = new Map<string, string>();
+  for (const { id } of unansweredCallsOf(messages)) {
+    const { pendingId, output } = calls.get(id) ?? {};
+    if (output !== undefined) described.set(id, output);
+    else if (pendingId !== undefined) described.set(id, await describeChange(store, pendingId));
+  }
+  return described;
+}
+
+async function describeChange(store: Store, id: string): Promise<string> {
+  const row = await store.read((db) =>
+    db.selectFrom('pending').select(['state', 'output']).where('id', '=', id).executeTakeFirst(),
+  );
+  const result =
+    row?.output === null || row === undefined ? '' : (JSON.parse(row.output) as ToolOutput).output;
+  switch (row?.state) {
+    case 'staged':
+      return `This change still waits for a person (${id}); it is not made. The task was stopped meanwhile.`;
+    case 'applying':
+      return `A person approved this change (${id}), and it is being made. The task was stopped meanwhile.`;
+    case 'applied':
+      return `A person approved this change, and it was made. ${result}`;
+    case 'failed':
+      return `A person approved this change. ${result}`;
+    case 'discarded':
+    case 'expired':
+    case undefined:
+      return 'This change was not made.';
+  }
 }

@@ -18,7 +18,7 @@ import { requestDigest } from '../request-digest.ts';
 import { findTaskByKey, insertTask, type StartedTask } from './insert-task.ts';
 import { readStoredEvents } from './stored-events.ts';
 import { findPartByKey, insertPart, partId, readPart, requestOfPart, taskRunning } from './parts.ts';
-import { newConversation, readConversation, withPart } from './task-conversation.ts';
+import { describeOpenCalls, newConversation, readConversation, withPart } from './task-conversation.ts';
 import { partMessages, promptMessage } from '../turns/message-history.ts';
 import { summarizeTurns } from './turn-summary.ts';
 
@@ -187,7 +187,11 @@ export class TaskService implements LiveSessionSource {
     const { route } = chatModels.find(plan.agent.model);
     const conversation = await readConversation(store, id);
     if (conversation.messages.length === 0) throw noConversation(id);
-    const messages = partMessages(conversation.messages, request);
+    const messages = partMessages(
+      conversation.messages,
+      request,
+      await describeOpenCalls(store, conversation),
+    );
     const added = { first: conversation.messages.length, messages };
     this.#requireCapacity();
     const starting = store
@@ -347,6 +351,7 @@ export class TaskService implements LiveSessionSource {
       ...(result.message === undefined ? {} : { message: result.message }),
       ...(row.session_id === null ? {} : { session_id: row.session_id }),
       parts: row.part,
+      ...(await this.#positions(row)),
       turns: await summarizeTurns(readStoredEvents(this.#options.store, id)),
     };
   }
@@ -364,6 +369,15 @@ export class TaskService implements LiveSessionSource {
     running.stop.abort(new AgentAbortError('cancelled', 'The task was stopped.'));
     await running.done;
     return { id, stopped: true };
+  }
+
+  /** Where the last part begins in the stream, and its last event. */
+  async #positions(row: TaskRow): Promise<{ part_seq: number; last_seq: number }> {
+    const { store, log } = this.#options;
+    return await store.read(async (db) => ({
+      part_seq: (await readPart(db, row)).firstSeq,
+      last_seq: Math.max(0, (await log.nextSeq(db, row.id)) - 1),
+    }));
   }
 
   async #requireRunning(id: string): Promise<RunningEntry> {

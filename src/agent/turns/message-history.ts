@@ -99,13 +99,28 @@ export const promptMessage = ({
   content: [prompt, ...Object.entries(inputs ?? {}).map(formatInput)].join('\n\n'),
 });
 
-/** The messages of a new part: calls that an earlier part left open are answered first. */
+/**
+ * The messages of a new part: calls that an earlier part left open are answered first.
+ * @param described what became of them, by id
+ */
 export const partMessages = (
   earlier: readonly ChatModelMessage[],
   request: Parameters<typeof promptMessage>[0],
-): readonly ChatModelMessage[] => [...unansweredCallsOf(earlier).map(notFinished), promptMessage(request)];
+  described: ReadonlyMap<string, string>,
+): readonly ChatModelMessage[] => [
+  ...unansweredCallsOf(earlier).map(
+    ({ id, name }): ToolMessage => ({
+      role: 'tool',
+      callId: id,
+      name,
+      content: described.get(id) ?? 'This call was not finished: the task was ended before.',
+    }),
+  ),
+  promptMessage(request),
+];
 
-function unansweredCallsOf(messages: readonly ChatModelMessage[]): readonly ChatModelToolCall[] {
+/** Calls of the last answer that have no result. */
+export function unansweredCallsOf(messages: readonly ChatModelMessage[]): readonly ChatModelToolCall[] {
   const at = messages.findLastIndex(({ role }) => role === 'assistant');
   const answer = messages[at];
   if (answer?.role !== 'assistant') return [];
@@ -114,13 +129,6 @@ function unansweredCallsOf(messages: readonly ChatModelMessage[]): readonly Chat
   );
   return answer.calls.filter(({ id }) => !results.has(id));
 }
-
-const notFinished = ({ id, name }: ChatModelToolCall): ToolMessage => ({
-  role: 'tool',
-  callId: id,
-  name,
-  content: 'This call was not finished: the task was ended before.',
-});
 
 function formatInput([name, value]: [string, unknown]): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? '');

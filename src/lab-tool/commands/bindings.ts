@@ -37,10 +37,22 @@ export const bind: CommandHandler = async ({
     ...(outcome.replaced?.length
       ? [look.paint('dim', `  instead of ${printable(outcome.replaced.join(', '))}`)]
       : []),
+    ...apartLines(outcome).map((line) => look.paint('warn', `  ${line}`)),
     ...(outcome.drift ? [look.paint('dim', `  ${driftLine(outcome.drift)}`)] : []),
   ]);
   return exitCodes.fine;
 };
+
+/** What a binding costs beside the kernel itself. */
+const apartLines = ({
+  dispatches: { before, after } = { before: 0, after: 0 },
+}: Partial<BindOutcome>): string[] =>
+  after > before
+    ? [
+        `${after} dispatches a token, ${before} before: the built-in kernels fused these components with their neighbours, and`,
+        'that counts in a bench. A kernel for a whole span keeps them together: node dist/lab.js graph lists spans.',
+      ]
+    : [];
 
 function driftLine({ components, positions, mean_kl: kl, top1_agreement: agreement }: Drift): string {
   const same = Math.round(agreement * positions);

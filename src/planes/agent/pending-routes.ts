@@ -67,8 +67,10 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
     path: '/agent/v1/pending/{id}/approve',
     operationId: 'approvePendingChange',
     summary: 'Approve a change and apply it as staged',
-    description: 'Approving twice applies the change once. The body is ignored.',
+    description:
+      'Approving twice applies the change once. The body is ignored. With `digest` only the change that you have seen is approved: a person may edit it meanwhile.',
     params,
+    query: { digest: 'Digest of the change as you have seen it, from GET.' },
     responses: {
       200: jsonResponse('The change was applied.', approved),
       404: notFoundResponse,
@@ -76,8 +78,8 @@ export function pendingRoutes({ changes, acts: journal }: PendingRoutesDeps): Ro
         'Nothing was applied: the target changed since staging, or the change was already decided.',
       ),
     },
-    handle: async ({ params: { id = '' }, by, signal }) =>
-      Response.json(await changes.approve(id, by, signal)),
+    handle: async ({ params: { id = '' }, by, signal, query }) =>
+      Response.json(await changes.approve(id, by, signal, query.get('digest') ?? undefined)),
   });
 
   const approveChanges = defineRoute({

@@ -49,7 +49,7 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       const traceparent = parseTraceparent(headers.get('traceparent'));
       const task = await tasks.create(body, readIdempotencyKey(headers), { by, traceparent });
       const lines = await tasks.events(task.id, -1, createReaderSignal(signal));
-      const response = await streamLines(lines, asHttpError);
+      const response = await streamLines(untilPartEnd(lines), asHttpError);
       if (task.sessionId !== undefined) response.headers.set('x-svc-session', task.sessionId);
       if (task.capability !== undefined) response.headers.set('x-svc-session-secret', task.capability);
       return response;
@@ -81,7 +81,7 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       const traceparent = parseTraceparent(headers.get('traceparent'));
       const part = await tasks.send(id, body, readIdempotencyKey(headers), { by, traceparent });
       const lines = await tasks.events(id, part.firstSeq - 1, createReaderSignal(signal));
-      const response = await streamLines(lines, asHttpError);
+      const response = await streamLines(untilPartEnd(lines), asHttpError);
       if (part.sessionId !== undefined) response.headers.set('x-svc-session', part.sessionId);
       if (part.capability !== undefined) response.headers.set('x-svc-session-secret', part.capability);
       return response;
@@ -168,4 +168,14 @@ function readState(query: URLSearchParams): (typeof taskStates)[number] | undefi
   const state = taskStates.find((one) => one === text);
   if (state !== undefined) return state;
   throw invalidBodyError([{ path: 'state', message: `expected one of ${taskStates.join(', ')}` }]);
+}
+
+/** Yields the lines of one part: a repeated request replays it alone. */
+async function* untilPartEnd(
+  lines: AsyncGenerator<string, void, undefined>,
+): AsyncGenerator<string, void, undefined> {
+  for await (const line of lines) {
+    yield line;
+    if (/^\{"type":"(?:answer|aborted)"/.test(line)) return;
+  }
 }
