@@ -82,6 +82,8 @@ describeDatabases('tasks', (url) => {
       answer: 'A cat.',
       session_id: 'shere-1',
       parts: 1,
+      part_seq: 0,
+      last_seq: lines.length - 1,
       turns: [
         { n: 1, tool_calls: [{ tool: 'look', ok: true }] },
         { n: 2, text: 'A cat.', tool_calls: [] },

@@ -1,4 +1,4 @@
-import type { Store } from '../../store/index.ts';
+import { type Store, StoreError } from '../../store/index.ts';
 import type { Tracer } from '../../tracing/index.ts';
 import { AgentError } from '../errors.ts';
 import { AgentAbortError } from '../turns/agent-abort-error.ts';
@@ -116,7 +116,8 @@ export class TaskService implements LiveSessionSource {
         settled += 1;
       } catch (error) {
         this.#options.onFault(`going on with ${id}`, error);
-        break;
+        // With a full disk none of them goes on; another fault is that of one task.
+        if (error instanceof StoreError) break;
       }
     }
     return settled;

@@ -185,7 +185,9 @@ function warningsOf(
     warnings.push(`budget: ${rounds} of ${planned.most} rounds were measured within ${maxBudgetMs / 1000} s`);
   if (rounds < minRounds)
     warnings.push(
-      `${rounds} rounds are not enough to distinguish a difference from chance: at least ${minRounds} are needed`,
+      rounds === 1
+        ? `one round gives no interval, both of its ends are the ratio: at least ${minRounds} rounds are needed`
+        : `${rounds} rounds are not enough to distinguish a difference from chance: at least ${minRounds} are needed`,
     );
   const series = (role: keyof PairedTimes) =>
     Array.from({ length: rounds }, (_, round) =>

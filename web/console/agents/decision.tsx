@@ -32,7 +32,9 @@ export function Decision({ id }: { id: string }) {
       ),
     );
   const approve = useMutation({
-    mutationFn: () => unwrap(api.POST('/agent/v1/pending/{id}/approve', { params })),
+    // What is on the screen, and nothing that was edited since.
+    mutationFn: (digest: string) =>
+      unwrap(api.POST('/agent/v1/pending/{id}/approve', { params: { ...params, query: { digest } } })),
     onSettled: refresh,
   });
   const discard = useMutation({
@@ -73,7 +75,7 @@ export function Decision({ id }: { id: string }) {
                 kind="primary"
                 busy={approve.isPending}
                 disabled={discard.isPending}
-                onClick={() => approve.mutate()}
+                onClick={() => approve.mutate(data.digest)}
               >
                 Approve
               </Button>
