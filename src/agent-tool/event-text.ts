@@ -60,6 +60,9 @@ export class EventText {
         for (const line of shown) this.line(this.#paint(event.ok ? 'dim' : 'bad', line));
         break;
       }
+      case 'compacted':
+        this.line(this.#paint('dim', `(${event.messages} older messages were summarized to make room)`));
+        break;
       case 'resumed':
         this.line(this.#paint('warn', 'The host was started again and goes on.'));
         break;

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { AgentError } from '../../src/agent/errors.ts';
-import type { ChatModelEvent } from '../../src/agent/chat-model.ts';
+import type { ChatModelEvent, ChatModelRequest } from '../../src/agent/chat-model.ts';
 import type { TurnLoopResult } from '../../src/agent/services.ts';
 import { maxOutputBytes } from '../../src/agent/turns/truncate-output.ts';
 import { StoreError } from '../../src/store/index.ts';
@@ -521,5 +521,58 @@ describe('the end of the turn loop', () => {
     const world = turnWorld({ steps: [step], tools: [look] });
     expect(aborted(await world.run())).toEqual(['budget', expect.stringContaining('33 calls')]);
     expect(world.results()).toEqual([]);
+  });
+});
+
+describe('a full context', () => {
+  /** A model whose context holds so many characters of messages. */
+  const limited = (limit: number, summary?: string) => {
+    const requests: ChatModelRequest[] = [];
+    let turns = 0;
+    async function* step(request: ChatModelRequest): AsyncGenerator<ChatModelEvent, void, undefined> {
+      requests.push({ ...request, messages: [...request.messages] });
+      const isSummary = request.tools.length === 0;
+      const length = request.messages.reduce((sum, { content }) => sum + content.length, 0);
+      if (isSummary ? summary === undefined : length > limit)
+        throw new AgentError('invalid', 'context_length_exceeded', 'too long');
+      if (isSummary) {
+        yield* textAnswer(summary ?? '', 5);
+        return;
+      }
+      turns += 1;
+      yield* turns <= 12 ? toolCallAnswer('look', { n: turns }) : textAnswer('Done.');
+    }
+    return { step, requests };
+  };
+  // Results of this length are not shortened.
+  const short = readTool('look', ({ n }) => okOutput(`${String(n)} ${'x'.repeat(150)}`));
+
+  it.each([
+    ['by the model', 'We looked at several things.', /^We looked at several things\.$/],
+    ['by rule where the model cannot', undefined, /^\d+ messages, which could not be summarized\.$/],
+  ])('older messages are summarized %s, and the task goes on', async (_, summary, expected) => {
+    const { step, requests } = limited(1500, summary);
+    const world = turnWorld({ steps: [step], tools: [short] });
+    const result = await world.run({ prompt: 'Look at all.' });
+    expect(result).toMatchObject({ kind: 'answer', text: 'Done.', turns: 13 });
+    const compacted = world.events.flatMap((event) => (event.type === 'compacted' ? [event] : []));
+    expect(compacted.length).toBeGreaterThan(0);
+    for (const event of compacted) expect(event.summary).toMatch(expected);
+    const { messages } = requests.at(-1) ?? { messages: [] };
+    expect(messages[0]).toEqual({ role: 'system', content: 'Work.' });
+    expect(messages[1]?.content).toContain('Its summary:');
+    expect(messages[1]?.content).toContain('(The last request, in full:)');
+    // Each result still follows its call.
+    for (const [index, message] of messages.entries())
+      if (message.role === 'tool') expect(['assistant', 'tool']).toContain(messages[index - 1]?.role);
+  });
+
+  it('ends a task that not even a summary makes fit', async () => {
+    const { step } = limited(10, 'A long summary that does not fit either.');
+    const world = turnWorld({ steps: [step], tools: [short] });
+    expect(aborted(await world.run({ prompt: 'Look at all.' }))).toEqual([
+      'error',
+      expect.stringContaining('does not fit the context'),
+    ]);
   });
 });

@@ -23,6 +23,9 @@ export const turnEvent = z
       session_id: text.optional().describe('The store session that this part acts under.'),
     }).describe('A person goes on with the task; after the end of its last part.'),
     eventSchema('resumed', {}).describe('The host was started again and goes on with the task.'),
+    eventSchema('compacted', { messages: count, summary: text }).describe(
+      'The context was full: so many older messages were replaced by a summary. The database keeps them.',
+    ),
     eventSchema('turn', { n: count.describe('From 1.') }),
     eventSchema('delta', { text }),
     eventSchema('reasoning', { text }),

@@ -27,6 +27,7 @@ export function describeTurnEvent(event: NewTurnEvent): string | undefined {
         : describeOutcome('failed', event.message);
     case 'start':
     case 'resumed':
+    case 'compacted':
     case 'delta':
     case 'reasoning':
     case 'usage':

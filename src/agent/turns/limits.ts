@@ -85,6 +85,13 @@ export class TurnBudget {
     }
   }
 
+  /** Counts tokens that are not those of a turn. */
+  addTokens(usage: TokenUsage | undefined, written: number): void {
+    this.#countedTokens += usage?.completionTokens ?? Math.ceil(written / 4);
+    this.#prompt += usage?.promptTokens ?? 0;
+    this.#completion += usage?.completionTokens ?? 0;
+  }
+
   get tokensLeft(): number {
     return (this.#limits.maxTokens ?? Number.POSITIVE_INFINITY) - this.#countedTokens;
   }

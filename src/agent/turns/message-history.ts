@@ -6,6 +6,9 @@ type ToolMessage = Extract<ChatModelMessage, { role: 'tool' }>;
 /** Results of at most this many characters are not shortened. */
 const minShortenedLength = 200;
 
+/** Messages that a summary replaces at least. */
+const minSummarized = 3;
+
 /** Messages of the agent's conversation with the model. What is added is recorded first. */
 export class MessageHistory {
   readonly #messages: ChatModelMessage[];
@@ -79,6 +82,36 @@ export class MessageHistory {
     const { message, index } = oldest;
     this.#messages[index] = results.length > 1 ? omitContent(message) : halveContent(message);
     return true;
+  }
+
+  /**
+   * The messages that can be replaced by a summary: all but the last answer with its results, and what came after it.
+   * Empty where that frees too little.
+   */
+  get summarizable(): readonly ChatModelMessage[] {
+    const { first, recent } = this.#bounds();
+    return recent - first < minSummarized ? [] : this.#messages.slice(first, recent);
+  }
+
+  /** Replaces the summarizable messages. What is recorded stays whole. */
+  replaceBySummary(summary: string): void {
+    const { first, recent } = this.#bounds();
+    const replaced = this.#messages.slice(first, recent);
+    const request = replaced.findLast(({ role }) => role === 'user');
+    const isAsked = this.#messages.slice(recent).some(({ role }) => role === 'user');
+    const parts = [
+      `(The beginning of this conversation was left out to make room. Its summary:)\n${summary}`,
+      ...(request && !isAsked ? [`(The last request, in full:)\n${request.content}`] : []),
+    ];
+    const message = { role: 'user', content: parts.join('\n\n') } as const;
+    this.#messages.splice(first, recent - first, message);
+  }
+
+  #bounds(): { readonly first: number; readonly recent: number } {
+    const first = this.#messages[0]?.role === 'system' ? 1 : 0;
+    // A result must follow its call.
+    const recent = this.#messages.findLastIndex(({ role }) => role === 'assistant');
+    return { first, recent: recent < 0 ? first : recent };
   }
 
   async #add(...messages: readonly ChatModelMessage[]): Promise<void> {

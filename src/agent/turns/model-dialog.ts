@@ -8,6 +8,7 @@ import { AgentAbortError } from './agent-abort-error.ts';
 import { type ModelAnswer, readAnswer } from './read-answer.ts';
 import { MessageHistory } from './message-history.ts';
 import type { TurnBudget } from './limits.ts';
+import { summarize } from './summarize.ts';
 import { describeFormatErrors } from './response-format.ts';
 import type { TracedRequest, TurnTracer } from './turn-tracer.ts';
 
@@ -122,8 +123,8 @@ export class ModelDialog {
       } catch (error) {
         if (signal.aborted || !(error instanceof AgentError)) throw error;
         if (error.code === 'context_length_exceeded') {
-          if (!this.#history.shorten()) throw contextTooLongError(this.#options.tools.length);
-          continue;
+          if (this.#history.shorten() || (await this.#compact())) continue;
+          throw contextTooLongError(this.#options.tools.length);
         }
         const isTransient = error.kind === 'too_many' || error.code === 'gateway_reset';
         const ms = isTransient ? retryDelaysMs[attempts] : undefined;
@@ -132,6 +133,20 @@ export class ModelDialog {
         await sleep(ms, signal);
       }
     }
+  }
+
+  /** Replaces older messages by a summary of the model's. @returns false when there is nothing to replace */
+  async #compact(): Promise<boolean> {
+    const { chatModel, budget, emit, request, signal } = this.#options;
+    const older = this.#history.summarizable;
+    if (older.length === 0) return false;
+    const sampling = request.agent.sampling ?? {};
+    const answer = await summarize(chatModel, older, { sampling, signal });
+    if (answer) budget.addTokens(answer.usage, answer.writtenLength);
+    const summary = answer?.text.trim() ?? `${older.length} messages, which could not be summarized.`;
+    this.#history.replaceBySummary(summary);
+    await emit({ type: 'compacted', messages: older.length, summary });
+    return true;
   }
 
   #request(isFirst: boolean, traceparent: string | undefined): ChatModelRequest {

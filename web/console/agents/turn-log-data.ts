@@ -16,6 +16,7 @@ export type LogBlock =
   | { readonly kind: 'staged'; readonly seq: number; readonly staged: EventOf<'staged'> }
   | { readonly kind: 'message'; readonly seq: number; readonly prompt: string }
   | { readonly kind: 'resumed'; readonly seq: number }
+  | { readonly kind: 'compacted'; readonly seq: number; readonly messages: number; readonly summary: string }
   | { readonly kind: 'end'; readonly seq: number; readonly end: EventOf<'answer' | 'aborted'> };
 
 export interface TurnLogData {
@@ -43,6 +44,9 @@ export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
       case 'message':
         end = undefined;
         blocks.push({ kind: 'message', seq, prompt: event.prompt });
+        break;
+      case 'compacted':
+        blocks.push({ kind: 'compacted', seq, messages: event.messages, summary: event.summary });
         break;
       case 'resumed':
         blocks.push({ kind: 'resumed', seq });

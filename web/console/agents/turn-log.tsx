@@ -52,6 +52,15 @@ function BlockView({ block }: { block: LogBlock }) {
           <div className={css['prose']}>{block.prompt}</div>
         </div>
       );
+    case 'compacted':
+      return (
+        <details className={css['call']}>
+          <summary>{block.messages} older messages were summarized to make room</summary>
+          <div className={css['callBody']}>
+            <div className={css['said']}>{block.summary}</div>
+          </div>
+        </details>
+      );
     case 'resumed':
       return <div className={css['turn']}>The host was started again and goes on.</div>;
     case 'end':
