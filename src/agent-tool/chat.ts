@@ -98,7 +98,7 @@ async function follow(
       if (environment.stdoutClosed.aborted) return 'left';
       if (event.type === 'tool_result' || event.type === 'aborted') {
         question?.withdraw();
-        // Of a stopped task, an approval may never be answered.
+        // The approval request of a stopped task may get no response.
         if (event.type === 'tool_result') await question?.done;
         question = undefined;
       }

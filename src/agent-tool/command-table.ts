@@ -1,3 +1,4 @@
+import { hostFlags } from '../host-client/address.ts';
 import {
   type CommandRow,
   type FlagRow,
@@ -8,9 +9,7 @@ import {
 import { toolHelp } from '../terminal/help.ts';
 
 const flags = {
-  url: { kind: 'text', value: 'URL', help: 'URL of the host (default: $LATHE_URL or http://127.0.0.1:8080)' },
-  token: { kind: 'text', value: 'TOKEN', help: 'bearer token of the host (default: $LATHE_TOKEN)' },
-  'token-file': { kind: 'text', value: 'FILE', help: 'file that contains the token' },
+  ...hostFlags,
   agent: { kind: 'text', value: 'NAME', help: 'agent that works on it (default: default)' },
   cwd: { kind: 'text', value: 'FOLDER', help: 'working folder (default: the current one)' },
   resume: { kind: 'text', value: 'ID', help: 'go on with this task' },
@@ -95,17 +94,19 @@ const commands = {
   },
 } as const satisfies Record<string, CommandRow>;
 
-const agentTable = { flags, commands, shared: ['url', 'token', 'token-file'] } as const;
+const agentTable = {
+  flags,
+  commands,
+  shared: ['url', 'token', 'token-file'],
+  defaultCommand: 'chat',
+} as const;
 
 export type AgentFlags = FlagsOf<typeof agentTable>;
 export type AgentCommand = keyof typeof commands;
 
-/** Parses the command line; without a command it is `chat`. Throws `UsageError` with all faults. */
-export function parseAgentArguments(args: readonly string[]): InvocationOf<typeof agentTable> {
-  const [first] = args;
-  const isChat = first === undefined || (first.startsWith('-') && !/^(-h|-v|--help|--version)$/.test(first));
-  return parseArguments(agentTable, isChat ? ['chat', ...args] : args);
-}
+/** Parses the command line. Throws `UsageError` with all faults. */
+export const parseAgentArguments = (args: readonly string[]): InvocationOf<typeof agentTable> =>
+  parseArguments(agentTable, args);
 
 export const agentHelpText = (version: string): string =>
   toolHelp(agentTable, {

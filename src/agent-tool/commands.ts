@@ -60,7 +60,7 @@ export const show: CommandHandler = async ({ lathe, words: [id = ''], flags, loo
   }
   write(`${look.paint('strong', `${id}, ${task.agent}, ${task.state}`)}: ${printable(task.title)}\n`);
   const text = new EventText(write, look);
-  // Of a task that runs, what is there until now.
+  // A running task is shown up to its last stored event.
   for (let after = -1; after < task.last_seq; ) {
     const before = after;
     for await (const event of lathe.tasks.events(id, { after })) {

@@ -1,9 +1,8 @@
+import { hostFlags } from '../host-client/address.ts';
 import type { CommandRow, FlagRow } from '../terminal/arguments.ts';
 
 export const flagTable = {
-  url: { kind: 'text', value: 'URL', help: 'URL of the host (default: $LATHE_URL or http://127.0.0.1:8080)' },
-  token: { kind: 'text', value: 'TOKEN', help: 'bearer token of the host (default: $LATHE_TOKEN)' },
-  'token-file': { kind: 'text', value: 'FILE', help: 'file that contains the token' },
+  ...hostFlags,
   json: { kind: 'flag', help: 'print one JSON document; watch prints one per line' },
   target: { kind: 'text', value: 'T', help: 'target of the stub: plain, f16 or subgroups' },
   format: {

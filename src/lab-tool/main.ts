@@ -15,11 +15,10 @@ import { exportConfig, importConfig, publish, verify } from './commands/share.ts
 import { ops, stub } from './commands/ops.ts';
 import { search } from './commands/search.ts';
 import { exitCodes, type CommandHandler } from './context.ts';
+import { readHostAddress, violationLines } from '../host-client/address.ts';
 import { HostError } from '../host-client/errors.ts';
 import { FileError } from '../terminal/file-error.ts';
 import { labHelpText } from './help.ts';
-import type { HostAddress } from '../host-client/http.ts';
-import { readText } from './local-kernels.ts';
 import { createPainter } from '../terminal/style.ts';
 import { printable } from '../terminal/printable.ts';
 import { watch } from './commands/watch.ts';
@@ -63,21 +62,15 @@ export async function main(environment: ToolEnvironment): Promise<number> {
     return await runCommand(invocation, environment);
   } catch (error) {
     if (json) environment.stdout.write(`${JSON.stringify({ error: errorDocument(error) })}\n`);
-    const lines = error instanceof UsageError ? error.faults : [errorMessage(error), ...violationsOf(error)];
+    const lines =
+      error instanceof UsageError
+        ? error.faults
+        : [errorMessage(error), ...(error instanceof HostError ? violationLines(error) : [])];
     for (const line of lines) environment.stderr.write(`lathe lab: ${printable(line)}\n`);
     if (error instanceof UsageError) environment.stderr.write('See: node dist/lab.js --help\n');
     if (error instanceof UsageError || error instanceof FileError) return exitCodes.usage;
     return error instanceof HostError ? exitCodes.host : exitCodes.failed;
   }
-}
-
-/** Violations that the message does not already contain: the host repeats a single one there. */
-function violationsOf(error: unknown): string[] {
-  if (!(error instanceof HostError)) return [];
-  const violationTexts = error.violations.map(({ path, message }) => `${path}: ${message}`);
-  return violationTexts
-    .filter((violation) => !error.message.includes(violation))
-    .map((violation) => `  ${violation}`);
 }
 
 function errorDocument(error: unknown) {
@@ -100,7 +93,7 @@ async function runCommand(
   environment: ToolEnvironment,
 ): Promise<number> {
   const { stdout } = environment;
-  const client = new LabClient(await hostOf(flags, environment));
+  const client = new LabClient(await readHostAddress(flags, environment.env));
   // Files and pipes get unwrapped lines. A terminal with unknown width reports 0 columns.
   const width = stdout.isTTY === true ? stdout.columns || 80 : Number.POSITIVE_INFINITY;
   return await commands[command]({
@@ -114,25 +107,6 @@ async function runCommand(
       stdout.write(`${text}\n`);
     },
   });
-}
-
-async function hostOf(flags: Flags, { env }: ToolEnvironment): Promise<HostAddress> {
-  const urlText = flags.url ?? (env['LATHE_URL'] || 'http://127.0.0.1:8080');
-  const url = URL.parse(urlText);
-  if (url === null || !/^https?:$/.test(url.protocol))
-    throw new UsageError([
-      `${flags.url === undefined ? 'LATHE_URL' : '--url'}: expected http://HOST:PORT, got '${urlText}'`,
-    ]);
-  if (flags.token !== undefined && flags['token-file'] !== undefined)
-    throw new UsageError(['--token and --token-file exclude each other']);
-  const file = flags['token-file'];
-  const token =
-    file === undefined
-      ? (flags.token ?? (env['LATHE_TOKEN'] || undefined))
-      : (await readText(file, file)).trim();
-  if (token !== undefined && !/^[\x21-\x7e]+$/.test(token))
-    throw new UsageError(['the token may contain only visible ASCII characters']);
-  return { url: (url.origin + url.pathname).replace(/\/+$/, ''), token };
 }
 
 async function printAbout(

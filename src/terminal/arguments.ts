@@ -24,6 +24,8 @@ export interface ToolTable {
   readonly commands: Readonly<Record<string, CommandRow>>;
   /** Flags that every command takes. */
   readonly shared: readonly string[];
+  /** The command of a command line that names none; default: there must be one. */
+  readonly defaultCommand?: string;
 }
 
 type ValueOf<Kind> = Kind extends 'flag'
@@ -63,7 +65,9 @@ export function parseArguments<Table extends ToolTable>(
   });
   const faults: string[] = [];
   const flags: Record<string, unknown> = {};
-  const [verb, ...words] = tokens.flatMap((token) => (token.kind === 'positional' ? [token.value] : []));
+  const [verb = table.defaultCommand, ...words] = tokens.flatMap((token) =>
+    token.kind === 'positional' ? [token.value] : [],
+  );
 
   for (const token of tokens) {
     if (token.kind !== 'option') continue;

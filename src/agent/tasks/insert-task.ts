@@ -1,6 +1,6 @@
 import type { Insertable } from 'kysely';
 import type { Store, Tables, Tx } from '../../store/index.ts';
-import { AgentError } from '../errors.ts';
+import { idempotencyConflict } from '../idempotency.ts';
 import type { ChatModelMessage } from '../chat-model.ts';
 import type { EventLog } from '../event-log.ts';
 import type { StoreSessions } from '../services.ts';
@@ -72,9 +72,5 @@ export async function findTaskByKey(store: Store, key: string, digest: string) {
       .executeTakeFirst(),
   );
   if (!row || row.request_digest === digest) return row;
-  throw new AgentError(
-    'conflict',
-    'idempotency_conflict',
-    `This Idempotency-Key was sent with another body before, for ${row.id}. Send a new key with a new request.`,
-  );
+  throw idempotencyConflict(row.id);
 }

@@ -1,5 +1,6 @@
 import type { Store, Tx } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
+import { idempotencyConflict } from '../idempotency.ts';
 import type { ChatModelMessage } from '../chat-model.ts';
 import type { EventLog } from '../event-log.ts';
 import type { StoreSessions } from '../services.ts';
@@ -55,11 +56,7 @@ export async function findPartByKey(store: Store, taskId: string, key: string, d
       .executeTakeFirst(),
   );
   if (!row || row.request_digest === digest) return row;
-  throw new AgentError(
-    'conflict',
-    'idempotency_conflict',
-    `This Idempotency-Key was sent to ${taskId} with another body before. Send a new key with a new message.`,
-  );
+  throw idempotencyConflict(taskId);
 }
 
 /** Starts the next part of a task that has ended: its row, its first event and its store session. */

@@ -14,7 +14,7 @@ import { type TaskPlan, planTask } from './plan-task.ts';
 import { endOrphanedTask, listOrphanedTasks } from './recovery.ts';
 import { type TaskRow, toTaskSession } from './rows.ts';
 import { RunningTask } from './running-task.ts';
-import { requestDigest } from '../request-digest.ts';
+import { requestDigest } from '../idempotency.ts';
 import { findTaskByKey, insertTask, type StartedTask } from './insert-task.ts';
 import { readStoredEvents } from './stored-events.ts';
 import { findPartByKey, insertPart, partId, readPart, requestOfPart, taskRunning } from './parts.ts';

@@ -14,6 +14,17 @@ export async function streamLines(
   });
 }
 
+/** Yields lines up to the first event of one of these types, even if others follow. */
+export async function* linesUntil(
+  lines: AsyncGenerator<string, void, undefined>,
+  ...types: readonly string[]
+): AsyncGenerator<string, void, undefined> {
+  for await (const line of lines) {
+    yield line;
+    if (types.includes((JSON.parse(line) as { type: string }).type)) return;
+  }
+}
+
 async function* withNewlines(
   lines: AsyncGenerator<string, void, undefined>,
 ): AsyncGenerator<string, void, undefined> {

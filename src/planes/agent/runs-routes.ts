@@ -6,7 +6,7 @@ import { hostError } from '../error-schema.ts';
 import { type ResponseSpec, defineRoute, type Route } from '../../http/route.ts';
 import { ndjsonType } from '../../http/stream.ts';
 import { idempotencyKeyDescription, readIdempotencyKey } from './idempotency-key.ts';
-import { readAfter, streamLines } from './lines-response.ts';
+import { linesUntil, readAfter, streamLines } from './lines-response.ts';
 import { createReaderSignal } from './reader-signal.ts';
 import {
   dispatched,
@@ -65,7 +65,7 @@ function startRoutes(runs: WorkflowRuns): Route[] {
       const key = readIdempotencyKey(headers);
       const { id, sessionId, capability } = await runs.start(name, body, by, traceparent, key);
       const storedLines = await runs.events(id, -1, createReaderSignal(signal));
-      const response = await streamLines(untilSegmentEnd(storedLines), asHttpError);
+      const response = await streamLines(linesUntil(storedLines, 'run_end'), asHttpError);
       if (sessionId !== undefined) response.headers.set('x-svc-session', sessionId);
       if (capability !== undefined) response.headers.set('x-svc-session-secret', capability);
       return response;
@@ -193,14 +193,4 @@ function controlRoutes(runs: WorkflowRuns): Route[] {
       Response.json(await runs.runNow(id, by, parseTraceparent(headers.get('traceparent')))),
   });
   return [pauseRun, resumeRun, runNow];
-}
-
-/** Yields lines up to the end of the segment, even if the next one has begun. */
-async function* untilSegmentEnd(
-  lineSource: AsyncGenerator<string, void, undefined>,
-): AsyncGenerator<string, void, undefined> {
-  for await (const line of lineSource) {
-    yield line;
-    if ((JSON.parse(line) as { type: string }).type === 'run_end') return;
-  }
 }

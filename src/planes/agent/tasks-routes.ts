@@ -10,7 +10,7 @@ import { defineRoute, type Route } from '../../http/route.ts';
 import { ndjsonType } from '../../http/stream.ts';
 import { idempotencyKeyDescription, readIdempotencyKey } from './idempotency-key.ts';
 import { readIntegerQuery } from './integer-query.ts';
-import { readAfter, streamLines } from './lines-response.ts';
+import { linesUntil, readAfter, streamLines } from './lines-response.ts';
 import { createReaderSignal } from './reader-signal.ts';
 
 const stopRequest = strictObject({
@@ -19,6 +19,8 @@ const stopRequest = strictObject({
     .optional()
     .describe('`call` stops the running tool call alone.'),
 }).meta({ id: 'StopTaskRequest' });
+/** Events that end a part: a repeated request replays its part alone. */
+const partEnds = ['answer', 'aborted'];
 const limitRange = { min: 1, max: 1000, defaultValue: 100 };
 const taskStates = ['running', 'completed', 'failed', 'cancelled'] as const;
 const taskStopped = z.object({ id: z.string(), stopped: z.literal(true) }).meta({ id: 'TaskStopped' });
@@ -49,7 +51,7 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       const traceparent = parseTraceparent(headers.get('traceparent'));
       const task = await tasks.create(body, readIdempotencyKey(headers), { by, traceparent });
       const lines = await tasks.events(task.id, -1, createReaderSignal(signal));
-      const response = await streamLines(untilPartEnd(lines), asHttpError);
+      const response = await streamLines(linesUntil(lines, ...partEnds), asHttpError);
       if (task.sessionId !== undefined) response.headers.set('x-svc-session', task.sessionId);
       if (task.capability !== undefined) response.headers.set('x-svc-session-secret', task.capability);
       return response;
@@ -81,7 +83,7 @@ export function tasksRoutes({ tasks }: { readonly tasks: TaskService }): Route[]
       const traceparent = parseTraceparent(headers.get('traceparent'));
       const part = await tasks.send(id, body, readIdempotencyKey(headers), { by, traceparent });
       const lines = await tasks.events(id, part.firstSeq - 1, createReaderSignal(signal));
-      const response = await streamLines(untilPartEnd(lines), asHttpError);
+      const response = await streamLines(linesUntil(lines, ...partEnds), asHttpError);
       if (part.sessionId !== undefined) response.headers.set('x-svc-session', part.sessionId);
       if (part.capability !== undefined) response.headers.set('x-svc-session-secret', part.capability);
       return response;
@@ -168,14 +170,4 @@ function readState(query: URLSearchParams): (typeof taskStates)[number] | undefi
   const state = taskStates.find((one) => one === text);
   if (state !== undefined) return state;
   throw invalidBodyError([{ path: 'state', message: `expected one of ${taskStates.join(', ')}` }]);
-}
-
-/** Yields the lines of one part: a repeated request replays it alone. */
-async function* untilPartEnd(
-  lines: AsyncGenerator<string, void, undefined>,
-): AsyncGenerator<string, void, undefined> {
-  for await (const line of lines) {
-    yield line;
-    if (/^\{"type":"(?:answer|aborted)"/.test(line)) return;
-  }
 }

@@ -1,6 +1,6 @@
 import type { Store } from '../../../store/index.ts';
 import { AgentError } from '../../errors.ts';
-import { requestDigest } from '../../request-digest.ts';
+import { idempotencyConflict, requestDigest } from '../../idempotency.ts';
 import type { NewRunEvent } from '../../shapes/run.ts';
 import type { Ensemble } from '../definition/ensemble.ts';
 import { resolveInputs } from '../definition/inputs.ts';
@@ -121,11 +121,7 @@ export class RunStarter {
     );
     if (!row) return undefined;
     if (row.workflow === workflow && row.request_digest === digest) return { id: row.id };
-    throw new AgentError(
-      'conflict',
-      'idempotency_conflict',
-      `This Idempotency-Key was sent with another request before, for ${row.id}. Send a new key with a new request.`,
-    );
+    throw idempotencyConflict(row.id);
   }
 
   /** Checks `retried_from` against the state that clients see. */
