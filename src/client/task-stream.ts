@@ -1,5 +1,6 @@
+import { sleep } from '../util/sleep.ts';
 import { errorOf, LatheError, type Transport } from './transport.ts';
-import type { TurnEvent } from './types.ts';
+import type { TaskDetail, TurnEvent } from './types.ts';
 
 type FinalEvent = Extract<TurnEvent, { type: 'answer' | 'aborted' }>;
 
@@ -92,21 +93,21 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
         lostSince ??= Date.now();
         if (Date.now() - lostSince > maxLostMs) throw error;
         failures += 1;
-        await pause(Math.min(maxDelayMs, 100 * 2 ** failures), this.#signal);
+        await sleep(Math.min(maxDelayMs, 100 * 2 ** failures), this.#signal);
       }
     }
   }
 
-  /** Whether the task ended before what was asked for. */
+  /** Whether the task has ended, and there is nothing after what was read. */
   async #hasEnded(): Promise<boolean> {
-    const { state } = await this.#transport.json<{ state: string }>(
+    const { state, last_seq: last } = await this.#transport.json<TaskDetail>(
       'GET',
       `/tasks/${encodeURIComponent(this.id)}`,
       {
         signal: this.#signal,
       },
     );
-    return state !== 'running';
+    return state !== 'running' && this.#last >= last;
   }
 
   async #reconnect(): Promise<Response> {
@@ -147,18 +148,4 @@ function eventOf(line: string): TurnEvent {
   if ('seq' in event) return event;
   const { code = 'error', message = 'the host failed' } = errorOf(line) ?? {};
   throw new LatheError(code, message, { status: 503 });
-}
-
-async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal?.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', stop);
-      resolve();
-    }, ms);
-    signal?.addEventListener('abort', stop, { once: true });
-  });
 }

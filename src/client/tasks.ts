@@ -1,3 +1,4 @@
+import { sleep } from '../util/sleep.ts';
 import { linesOf, TaskStream } from './task-stream.ts';
 import { LatheError, type Transport } from './transport.ts';
 import type { MessageRequest, TaskDetail, TaskRequest, TaskRow, TurnEvent } from './types.ts';
@@ -8,8 +9,9 @@ interface StreamOptions {
   readonly idempotencyKey?: string;
 }
 
-/** Tries of a request whose response was lost. */
+/** Tries of a request whose response was lost, and the pause after the first. */
 const maxTries = 5;
+const retryMs = 200;
 
 /** Tasks: a prompt that an agent works on, and the messages that go on with it. */
 export class Tasks {
@@ -39,7 +41,7 @@ export class Tasks {
       } catch (error) {
         const isLost = error instanceof LatheError && error.isTransient;
         if (!isLost || tries === maxTries) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 200 * tries));
+        await sleep(retryMs * tries, options.signal);
       }
     }
   }
@@ -96,7 +98,7 @@ export class Tasks {
         } catch (error) {
           const isLost = error instanceof LatheError && error.code === 'unreachable';
           if (!isLost || tries === maxTries) throw error;
-          await new Promise((resolve) => setTimeout(resolve, 200 * tries));
+          await sleep(retryMs * tries, signal);
         }
       }
     };

@@ -154,6 +154,22 @@ describe('lathe/client', () => {
     expect(rest).toEqual([]);
   });
 
+  it('reads the rest where a response ends early and the task has ended meanwhile', async () => {
+    /** Ends the stream of the task after its first event, as some proxies do. */
+    const cutting: typeof fetch = async (input, init) => {
+      const response = await fetch(input, init);
+      if (init?.method !== 'POST') return response;
+      const [first] = (await response.text()).split('\n');
+      return new Response(`${first}\n`, { status: 200, headers: response.headers });
+    };
+    const client = new Lathe({ url, fetch: cutting });
+    const task = await client.tasks.start(request('cut'));
+    const events: TurnEvent[] = [];
+    for await (const event of task) events.push(event);
+    expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index));
+    expect(events.at(-1)).toMatchObject({ type: 'answer', text: 'Said cut: nothing.' });
+  });
+
   it('approves what was seen, and nothing that was edited since', async () => {
     const client = lathe();
     writeFileSync(join(folder, 'a.txt'), 'zero\n');
@@ -269,6 +285,8 @@ describe('dist/agent.js', () => {
       stderr: expect.stringContaining("no task 't999'"),
     });
     expect(await run(['list', '--url', 'http://127.0.0.1:1'])).toMatchObject({ code: 3 });
+    // A flag before the command is no prompt for an agent.
+    expect((await run(['--url', url, 'pending'])).stdout).toBe('Nothing waits for you.\n');
     expect((await run(['--help'])).stdout).toContain('Without a command it is chat.');
   });
 
