@@ -56,6 +56,8 @@ export type ChatModelEvent =
       readonly finish: 'stop' | 'tool_calls' | 'length' | 'content_filter';
       /** Absent when the model reports none. */
       readonly usage?: { readonly promptTokens: number; readonly completionTokens: number };
+      /** Limit of completion tokens that the model set itself, below that of the request. */
+      readonly maxTokens?: number;
       readonly providerData?: ProviderData;
     };
 

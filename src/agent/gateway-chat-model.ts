@@ -131,6 +131,7 @@ export class GatewayChatModel implements ChatModel {
       type: 'end',
       finish,
       ...toUsage(usage),
+      ...(this.#dialect.maxTokens < request.maxTokens ? { maxTokens: this.#dialect.maxTokens } : {}),
       ...(Object.keys(data).length > 0 ? { providerData: { source, ...data } } : {}),
     };
   }
@@ -167,13 +168,12 @@ export class GatewayChatModel implements ChatModel {
   /** Sends again what a refusal asks for, and keeps it from then on. */
   async #send(request: ChatModelRequest, signal: AbortSignal): Promise<Response> {
     for (let requests = 1; ; requests++) {
-      const sentTokens = Math.min(request.maxTokens, this.#dialect.maxTokens);
       const response = await this.#post(request, signal);
       if (response.ok) return response;
       const text = await readErrorBody(response);
       const { status } = response;
       const isRefused = status === 400 || status === 422;
-      const adapted = isRefused ? adaptedDialect(this.#dialect, refusalMessage(text), sentTokens) : undefined;
+      const adapted = isRefused ? adaptedDialect(this.#dialect, refusalMessage(text), request) : undefined;
       if (!adapted || requests === maxRequests)
         throw toAgentError(status, text, this.route.model, this.#gateway.key);
       this.#dialect = adapted;

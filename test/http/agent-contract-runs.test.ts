@@ -70,6 +70,24 @@ async function suspended(name: keyof typeof workflows, waitingOn: RunDetail['wai
   return idOf(lines);
 }
 
+test('Idempotency-Key: a repeated request starts no second run, another request with it is a 409', async () => {
+  const send = (name: keyof typeof workflows, body: object, key: string) =>
+    at.post<RunEvent[]>(`/agent/v1/workflows/${name}/runs`, body, { 'idempotency-key': key });
+  const [one, two] = await Promise.all([
+    send('defaults', { input: 'x' }, 'same'),
+    send('defaults', { input: 'x' }, 'same'),
+  ]);
+  expect([one.status, two.status]).toEqual([200, 200]);
+  expect(idOf(one.json)).toMatch(/^r\d+$/);
+  expect(idOf(two.json)).toBe(idOf(one.json));
+  expect([one, two].filter(({ headers }) => headers.has('x-svc-session-secret'))).toHaveLength(1);
+  expect((await send('defaults', { input: 'x' }, 'same')).json).toEqual(one.json);
+  expect(refusal(await send('defaults', { input: 'y' }, 'same'))).toEqual([409, 'idempotency_conflict']);
+  expect(refusal(await send('time', { input: 'x' }, 'same'))).toEqual([409, 'idempotency_conflict']);
+  expect((await send('defaults', {}, 'k'.repeat(256))).status).toBe(400);
+  expect((await cancel(idOf(one.json))).status).toBe(202);
+});
+
 describe('pause', () => {
   test('202, at the next step boundary, never mid-step; it keeps the one-run slot; resume: 200, and it goes on', async () => {
     const live = await start('two', { input: 'paused' });

@@ -1,94 +1,19 @@
 /** Conversations with a task, approvals within it, and tasks that go on after a restart: a real host over a scripted model. */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { freshDataDir, type HostProcess, startSource } from '../support/host.ts';
-import { type OpenAiScript, scriptedOpenAi } from '../support/scripted-openai.ts';
+import { type Line, openConversationWorld } from '../support/conversation-world.ts';
 import { until } from '../support/until.ts';
-
-interface Line {
-  readonly type: string;
-  readonly seq: number;
-  readonly [member: string]: unknown;
-}
-type Body = Readonly<Record<string, unknown>>;
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
-/** A host that can be ended and started again over the same data, its agent `worker`, and the agent's folder. */
-async function startWorld(script: OpenAiScript, { autoApprove = [] as string[] } = {}) {
-  const gateway = await scriptedOpenAi(script);
-  closers.push(() => gateway.close());
-  const dataDir = freshDataDir();
-  const folder = mkdtempSync(join(tmpdir(), 'lathe-conversation-'));
-  const config = join(mkdtempSync(join(tmpdir(), 'lathe-conversation-')), 'lathe.toml');
-  writeFileSync(config, `[gateway]\nurl = "${gateway.url}"\n`);
-  let host: HostProcess;
-  let base = '';
-  const start = async () => {
-    host = startSource(['--config', config, '--data-dir', dataDir, '--port', '0']);
-    base = `${await host.url()}/agent/v1`;
-  };
-  await start();
-  closers.push(() => host.end());
-  const call = async (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
-    fetch(base + path, {
-      method,
-      headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-  const json = async (method: string, path: string, body?: unknown) => {
-    const response = await call(method, path, body);
-    return { status: response.status, body: (await response.json()) as Body };
-  };
-  const linesOf = async (response: Response): Promise<Line[]> => {
-    expect(response.status).toBe(200);
-    return (await response.text())
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Line);
-  };
-  const agent = {
-    name: 'worker',
-    instructions: 'Work.',
-    model: 'scripted',
-    grants: { tools: ['fs_*', 'run_command'], read: [folder], write: [folder], auto_approve: autoApprove },
-  };
-  expect((await call('POST', '/agents', agent)).status).toBe(201);
-  return {
-    gateway,
-    folder,
-    call,
-    json,
-    linesOf,
-    task: (prompt: string, more: object = {}) =>
-      call('POST', '/tasks', { agent: 'worker', cwd: folder, prompt, ...more }),
-    events: async (id: string) => linesOf(await call('GET', `/tasks/${id}/events`)),
-    detail: async (id: string) => (await json('GET', `/tasks/${id}`)).body,
-    /** The change that the task waits for. */
-    waiting: async (id: string): Promise<string> => {
-      let change = '';
-      await until(async () => {
-        const { waiting_on: on, turns } = (await json('GET', `/tasks/${id}`)).body;
-        change = JSON.stringify(turns).match(/"pending_id":"(p\d+)"(?!.*"pending_id")/)?.[1] ?? '';
-        return on === 'approval' && change !== '';
-      });
-      return change;
-    },
-    kill: async () => {
-      host.kill('SIGKILL');
-      await host.exit;
-    },
-    stop: async () => {
-      host.kill('SIGTERM');
-      await host.exit;
-    },
-    start,
-  };
+async function startWorld(...args: Parameters<typeof openConversationWorld>) {
+  const world = await openConversationWorld(...args);
+  closers.push(() => world.end());
+  return world;
 }
 
 const write = (path: string, content: string) => ({
@@ -149,13 +74,9 @@ describe('a conversation', () => {
       { role: 'user', content: 'Read it.' },
     ]);
 
-    const again = await call(
-      'POST',
-      '/tasks/t1/messages',
-      { prompt: 'Read it.' },
-      { 'idempotency-key': 'k' },
-    );
-    expect((await linesOf(again)).map(({ seq }) => seq)).toEqual(lines.map(({ seq }) => seq));
+    const repeat = () =>
+      call('POST', '/tasks/t1/messages', { prompt: 'Read it.' }, { 'idempotency-key': 'k' });
+    expect((await linesOf(await repeat())).map(({ seq }) => seq)).toEqual(lines.map(({ seq }) => seq));
     const other = await call('POST', '/tasks/t1/messages', { prompt: 'No.' }, { 'idempotency-key': 'k' });
     expect(other.status).toBe(409);
 
@@ -163,13 +84,7 @@ describe('a conversation', () => {
     await start();
     // A replay of one part has no later ones.
     await linesOf(await call('POST', '/tasks/t1/messages', { prompt: 'More.' }));
-    const replayed = await call(
-      'POST',
-      '/tasks/t1/messages',
-      { prompt: 'Read it.' },
-      { 'idempotency-key': 'k' },
-    );
-    expect((await linesOf(replayed)).map(({ seq }) => seq)).toEqual(lines.map(({ seq }) => seq));
+    expect((await linesOf(await repeat())).map(({ seq }) => seq)).toEqual(lines.map(({ seq }) => seq));
     const last = await linesOf(await call('POST', '/tasks/t1/messages', { prompt: 'Bye.' }));
     expect(last.at(-1)).toMatchObject({ type: 'answer', text: 'Bye.' });
     expect(gateway.requests.at(-1)?.body.messages.map(({ role }) => role)).toEqual([

@@ -1,11 +1,15 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { systemClock } from '../../src/agent/clock.ts';
 import { type McpServerConfig, McpServers } from '../../src/agent/mcp/index.ts';
 import type { ToolCatalogEntry } from '../../src/agent/shapes/tool.ts';
 import { CombinedToolbox } from '../../src/agent/tools/toolbox.ts';
 import { toolRoutes } from '../../src/planes/agent/tools-routes.ts';
-import { childConfig, httpConfig, httpServer } from '../support/mcp-servers.ts';
+import { openConversationWorld } from '../support/conversation-world.ts';
+import { childCommand, childConfig, httpConfig, httpServer, isAlive } from '../support/mcp-servers.ts';
 import { routeServers } from '../support/serve-routes.ts';
+import { until } from '../support/until.ts';
 
 const serveRoutes = routeServers();
 const cleanups: (() => Promise<void>)[] = [];
@@ -89,3 +93,26 @@ test('the catalog shows every state of MCP tools, each with a reason that says w
     reason: "The MCP server 'dead' cannot be used at the moment: it ended (exit code 3): no database at /x.",
   });
 });
+
+test.skipIf(process.platform !== 'linux')(
+  'a server that outlives its killed host is ended by the next start of the host',
+  async () => {
+    const command = JSON.stringify(childCommand('stubborn'));
+    const world = await openConversationWorld([], { tables: `[mcp.notes]\ncommand = ${command}\n` });
+    try {
+      const folder = join(world.dataDir, 'processes');
+      const pids = () =>
+        existsSync(folder) ? readdirSync(folder).map((name) => Number.parseInt(name, 10)) : [];
+      await until(() => pids().length === 1);
+      const [left = 0] = pids();
+      await world.kill();
+      expect(await isAlive(left)).toBe(true);
+      await world.start();
+      await until(async () => !(await isAlive(left)));
+      await until(() => pids().length === 1);
+      expect(pids()).not.toContain(left);
+    } finally {
+      await world.end();
+    }
+  },
+);

@@ -576,3 +576,51 @@ describe('a full context', () => {
     ]);
   });
 });
+
+describe('the end of an answer', () => {
+  const limits = { limits: { max_tokens: 10_000 } };
+
+  it('that a content filter stopped ends the task, and its calls are not made', async () => {
+    const world = turnWorld({
+      steps: [
+        [
+          { type: 'delta', text: 'I will' },
+          { type: 'call', call: { id: 'a', name: 'look', arguments: '{}' } },
+          { type: 'end', finish: 'content_filter' },
+        ],
+      ],
+      tools: [look],
+    });
+    expect(aborted(await world.run())).toEqual(['error', expect.stringContaining('content filter')]);
+    expect(world.results()).toEqual([]);
+  });
+
+  it('is waited for again where the connection was lost before it began', async () => {
+    const reset = () => failingModel(new AgentError('unavailable', 'gateway_reset', 'closed'));
+    const lost = turnWorld({ steps: [reset, textAnswer('ok')] });
+    expect(await lost.run()).toMatchObject({ kind: 'answer', text: 'ok', turns: 1 });
+    const away = () => failingModel(new AgentError('unavailable', 'gateway_unreachable', 'away'));
+    const gone = turnWorld({ steps: [away, textAnswer('ok')] });
+    expect(aborted(await gone.run())).toEqual(['error', 'away']);
+  });
+
+  it.each([
+    ['of the model itself, keeps what was read', 100, true],
+    ['of the context, makes room', undefined, false],
+  ])('at a limit %s', async (_, maxTokens, isKept) => {
+    const long = readTool('look', () => okOutput('x'.repeat(1000)));
+    const cutOff: ChatModelEvent[] = [
+      { type: 'delta', text: 'It' },
+      {
+        type: 'end',
+        finish: 'length',
+        usage: { promptTokens: 1, completionTokens: 100 },
+        ...(maxTokens === undefined ? {} : { maxTokens }),
+      },
+    ];
+    const world = turnWorld({ steps: [toolCallAnswer('look'), cutOff, textAnswer('ok')], tools: [long] });
+    await world.run(limits);
+    const result = world.chatModel.requests.at(-1)?.messages.find(({ role }) => role === 'tool');
+    expect(result?.content === 'x'.repeat(1000)).toBe(isKept);
+  });
+});

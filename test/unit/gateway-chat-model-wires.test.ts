@@ -173,6 +173,13 @@ describe('the chat wire', () => {
     ]);
   });
 
+  it('takes a refusal of something else than what it sent as final', async () => {
+    const refusal = { status: 400, body: { error: { message: 'reasoning_effort is not supported' } } };
+    const { model, sent } = await serve([refusal, done]);
+    await expect(read(model, asked)).rejects.toMatchObject({ code: 'gateway_failed' });
+    expect(sent).toHaveLength(1);
+  });
+
   it('does not show the reasoning of one model to another', async () => {
     const { model, sent } = await serve([done], {}, 'other');
     const providerData = { source: 'openai-chat m', members: { reasoning_content: 'Hm.' } };

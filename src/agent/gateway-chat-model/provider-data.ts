@@ -25,7 +25,6 @@ export const answerDataFor = (data: ProviderData | undefined, source: string): A
 /** Collects the parts of an answer, in their order. */
 export class AnswerParts {
   readonly #parts: Part[] = [];
-  readonly #callAt = new Map<number, number>();
 
   add(event: AnswerEvent): void {
     const last = this.#parts.at(-1);
@@ -52,7 +51,6 @@ export class AnswerParts {
       }
       case 'tool_call': {
         const { id, name, signature } = event;
-        this.#callAt.set(event.index, this.#parts.length);
         this.#parts.push({
           type: 'tool_call',
           id,

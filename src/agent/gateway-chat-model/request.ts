@@ -42,7 +42,11 @@ const googleEfforts = (name: string): readonly Effort[] | undefined => {
 };
 
 /** What a refusal asks for; undefined where it is no matter of dialect, or the dialect is that already. */
-export function adaptedDialect(dialect: Dialect, refusal: string, sentTokens: number): Dialect | undefined {
+export function adaptedDialect(
+  dialect: Dialect,
+  refusal: string,
+  sent: { readonly maxTokens: number; readonly messages: readonly ChatModelMessage[] },
+): Dialect | undefined {
   const { model } = dialect;
   if (
     model.provider.wire === 'openai-chat' &&
@@ -54,12 +58,13 @@ export function adaptedDialect(dialect: Dialect, refusal: string, sentTokens: nu
   if (
     dialect.returnsMembers &&
     model.provider.wire === 'openai-chat' &&
-    /reasoning|extra_content/.test(refusal)
+    /reasoning|extra_content/.test(refusal) &&
+    sent.messages.some((message) => message.role === 'assistant' && message.providerData)
   )
     return { ...dialect, returnsMembers: false };
   if (model.caps.has('reasoning') && model.provider.wire === 'openai-responses' && /encrypted/i.test(refusal))
     return { ...dialect, model: { ...model, caps: new Set() } };
-  const maxTokens = allowedTokens(refusal, sentTokens);
+  const maxTokens = allowedTokens(refusal, Math.min(sent.maxTokens, dialect.maxTokens));
   return maxTokens === undefined ? undefined : { ...dialect, maxTokens };
 }
 

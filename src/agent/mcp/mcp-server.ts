@@ -11,7 +11,7 @@ export interface McpOptions {
   /** Version of this program, sent to servers. */
   readonly version: string;
   readonly clock: Clock;
-  /** Where started servers are recorded; default nowhere. */
+  /** Records started servers; by default they are not recorded. */
   readonly processes?: StartedProcesses;
   /** Called when a server connects, is lost, or lists an unusable tool. */
   readonly onNotice: (message: string) => void;

@@ -95,7 +95,7 @@ export class ModelDialog {
     const calls = this.#withUniqueIds(answer.calls, n);
     if (finish === 'length') {
       // Cut off before its token limit: the context is full.
-      if (usage && usage.completionTokens < maxTokens) this.#history.shorten();
+      if (usage && usage.completionTokens < (answer.maxTokens ?? maxTokens)) this.#history.shorten();
       return await this.#askAgain(text, cutOffMessage);
     }
     if (calls.length > 0) {

@@ -14,6 +14,8 @@ export interface ModelAnswer {
   readonly calls: readonly ChatModelToolCall[];
   readonly finish: Extract<ChatModelEvent, { type: 'end' }>['finish'];
   readonly usage: Extract<ChatModelEvent, { type: 'end' }>['usage'];
+  /** The model's own limit of completion tokens, below that of the request. */
+  readonly maxTokens: number | undefined;
   readonly providerData: ProviderData | undefined;
   /** Characters that the model wrote, including reasoning and tool calls. */
   readonly writtenLength: number;
@@ -48,8 +50,8 @@ export async function readAnswer(
         throw new AgentError('unavailable', 'model_broke_off', 'The model did not complete its answer.');
       const event = next.value;
       if (event.type === 'end') {
-        const { finish, usage, providerData } = event;
-        return { text: texts.join(''), calls, finish, usage, providerData, writtenLength };
+        const { finish, usage, maxTokens, providerData } = event;
+        return { text: texts.join(''), calls, finish, usage, maxTokens, providerData, writtenLength };
       }
       if (event.type === 'call') {
         calls.push(event.call);
@@ -65,6 +67,7 @@ export async function readAnswer(
           calls: [],
           finish: 'length',
           usage: undefined,
+          maxTokens: undefined,
           providerData: undefined,
           writtenLength,
         };
