@@ -21,7 +21,8 @@ export async function* linesUntil(
 ): AsyncGenerator<string, void, undefined> {
   for await (const line of lines) {
     yield line;
-    if (types.includes((JSON.parse(line) as { type: string }).type)) return;
+    // The event log writes `type` first; most lines are pieces of text, and need no parsing.
+    if (types.some((type) => line.startsWith(`{"type":"${type}",`))) return;
   }
 }
 
