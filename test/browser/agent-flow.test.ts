@@ -16,6 +16,7 @@ const toRead = `a file says ${markup}\n`;
 const model: OpenAiScript = ({ body: { messages } }) => {
   const lastUserText = messages.findLast(({ role }) => role === 'user')?.content ?? '';
   const turn = messages.filter(({ role }) => role === 'tool').length;
+  if (lastUserText.includes('HANG')) return { hang: true };
   const turns = {
     READ: [{ calls: [{ name: 'fs_read', arguments: { path: 'read.txt' } }] }],
     WRITE: [
@@ -156,6 +157,27 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
       .getByRole('link', { name: `READ ${markup}` })
       .waitFor();
     await isText(page);
+    expect(faults()).toEqual([]);
+    await close();
+  });
+
+  it('goes on with a task that has ended, and stops one that runs', async () => {
+    const { page, faults, close } = await host.view('tasks');
+    await page.getByLabel('Agent', { exact: true }).selectOption('writer');
+    await page.getByLabel('Prompt').fill('Hello.');
+    await page.getByRole('button', { name: 'Start the task' }).click();
+    const events = page.getByRole('list', { name: 'Events of the task' });
+    await events.getByText('the answer is').waitFor();
+    await page.getByLabel('Message').fill(`More ${markup}`);
+    await page.getByRole('button', { name: 'Send' }).click();
+    await events.getByText(`More ${markup}`).waitFor();
+    await expect.poll(() => events.getByText('the answer is').count()).toBe(2);
+    await isText(page);
+    await page.getByLabel('Message').fill('HANG');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByRole('button', { name: 'Stop the task' }).click();
+    await events.getByText('The task was stopped.').waitFor();
+    await page.getByLabel('Message').waitFor();
     expect(faults()).toEqual([]);
     await close();
   });

@@ -23,7 +23,7 @@ export interface TurnLogData {
   readonly blocks: readonly LogBlock[];
   readonly start: EventOf<'start'> | undefined;
   readonly end: EventOf<'answer' | 'aborted'> | undefined;
-  /** Usage of all turns so far. */
+  /** Turns of the last part of the conversation, and tokens of all parts. */
   readonly usageTotals: { readonly turns: number; readonly prompt: number; readonly completion: number };
 }
 
@@ -32,6 +32,7 @@ export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
   const blocks: LogBlock[] = [];
   let start: TurnLogData['start'];
   let end: TurnLogData['end'];
+  let earlierTurns = 0;
   const usageTotals = { turns: 0, prompt: 0, completion: 0 };
   const lastBlock = <Kind extends LogBlock['kind']>(kind: Kind) =>
     blocks.findLast((block): block is Extract<LogBlock, { kind: Kind }> => block.kind === kind);
@@ -43,6 +44,9 @@ export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
         break;
       case 'message':
         end = undefined;
+        // Limits are those of a part.
+        earlierTurns += usageTotals.turns;
+        usageTotals.turns = 0;
         blocks.push({ kind: 'message', seq, prompt: event.prompt });
         break;
       case 'compacted':
@@ -52,7 +56,7 @@ export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
         blocks.push({ kind: 'resumed', seq });
         break;
       case 'turn':
-        usageTotals.turns = event.n;
+        usageTotals.turns = event.n - earlierTurns;
         blocks.push({ kind: 'turn', seq, n: event.n });
         break;
       case 'delta':

@@ -47,7 +47,7 @@ function BlockView({ block }: { block: LogBlock }) {
       return <Staged {...block.staged} />;
     case 'message':
       return (
-        <div className={css['end']}>
+        <div className={`${css['end']} ${css['message']}`}>
           <strong>Message</strong>
           <div className={css['prose']}>{block.prompt}</div>
         </div>

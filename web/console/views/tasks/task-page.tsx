@@ -181,14 +181,15 @@ function TaskDetails({
             [
               'Time',
               <>
-                <Duration from={task.started_at} to={task.ended_at} /> of {limits?.timeout_secs ?? 600} s
+                <Duration from={task.started_at} to={task.ended_at} />
+                {task.parts === 1 && ` of ${limits?.timeout_secs ?? 600} s`}
               </>,
             ],
           ]}
         />
         <p className={css['quiet']}>
           These are the current limits of the agent {task.agent}. Limits that the task was started with take
-          precedence.
+          precedence; they apply to each message.
         </p>
       </Panel>
     </div>
