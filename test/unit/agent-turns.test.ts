@@ -567,6 +567,17 @@ describe('a full context', () => {
       if (message.role === 'tool') expect(['assistant', 'tool']).toContain(messages[index - 1]?.role);
   });
 
+  it.each([
+    [400, 1],
+    [40, 0],
+  ])('of %i tokens that are left, a summary may take half', async (max_tokens, summaries) => {
+    const { step, requests } = limited(1500, 'We looked.');
+    await turnWorld({ steps: [step], tools: [short] }).run({ prompt: 'Look.', limits: { max_tokens } });
+    const summaryRequests = requests.filter(({ tools }) => tools.length === 0);
+    expect(summaryRequests.length > 0 ? 1 : 0).toBe(summaries);
+    for (const { maxTokens } of summaryRequests) expect(maxTokens).toBeLessThanOrEqual(max_tokens / 2);
+  });
+
   it('ends a task that not even a summary makes fit', async () => {
     const { step } = limited(10, 'A long summary that does not fit either.');
     const world = turnWorld({ steps: [step], tools: [short] });

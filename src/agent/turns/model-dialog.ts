@@ -141,8 +141,11 @@ export class ModelDialog {
     const older = this.#history.summarizable;
     if (older.length === 0) return false;
     const sampling = request.agent.sampling ?? {};
-    const answer = await summarize(chatModel, older, { sampling, signal });
+    // Half of what is left: the other half is for the answer.
+    const maxTokens = Math.floor(budget.tokensLeft / 2);
+    const answer = await summarize(chatModel, older, { maxTokens, sampling, signal });
     if (answer) budget.addTokens(answer.usage, answer.writtenLength);
+    if (budget.tokensLeft <= 0) throw budget.tokenBudgetError();
     const summary = answer?.text.trim() ?? `${older.length} messages, which could not be summarized.`;
     this.#history.replaceBySummary(summary);
     await emit({ type: 'compacted', messages: older.length, summary });

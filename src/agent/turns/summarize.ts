@@ -3,8 +3,9 @@ import type { ChatModel, ChatModelMessage } from '../chat-model.ts';
 import type { AgentSampling } from '../shapes/agent-spec.ts';
 import { type ModelAnswer, readAnswer } from './read-answer.ts';
 
-/** Completion tokens of a summary. */
+/** Completion tokens of a summary, and how many it needs at least. */
 const maxSummaryTokens = 1024;
+const minSummaryTokens = 32;
 /** Characters of a message, and of all of them, that the summary is made from. */
 const maxMessageLength = 1000;
 const maxTranscriptLength = 12_000;
@@ -15,13 +16,19 @@ const instructions =
 
 /**
  * Has the model summarize messages.
- * @returns undefined when it could not, as with a context that is too small even for that
+ * @param maxTokens completion tokens that may be spent on it
+ * @returns undefined when it could not, as with a context or a budget that is too small even for that
  */
 export async function summarize(
   chatModel: ChatModel,
   messages: readonly ChatModelMessage[],
-  { sampling, signal }: { readonly sampling: AgentSampling; readonly signal: AbortSignal },
+  {
+    maxTokens,
+    sampling,
+    signal,
+  }: { readonly maxTokens: number; readonly sampling: AgentSampling; readonly signal: AbortSignal },
 ): Promise<ModelAnswer | undefined> {
+  if (maxTokens < minSummaryTokens) return undefined;
   const request = {
     messages: [
       { role: 'system', content: instructions },
@@ -29,7 +36,7 @@ export async function summarize(
     ] as const,
     tools: [],
     sampling,
-    maxTokens: maxSummaryTokens,
+    maxTokens: Math.min(maxSummaryTokens, maxTokens),
   };
   try {
     const answer = await readAnswer(chatModel, request, () => Promise.resolve(), signal);

@@ -19,7 +19,7 @@ const renderIntervalMs = 60;
  * Events of a task or run, live while the component is mounted.
  * @param path of the events route
  * @param isOpen whether more events can come
- * @param mark version of a stream that is not open: when it changes, the events are read again
+ * @param version of a stream that is not open: when it changes, the events are read again
  */
 export function useEvents<Event extends { readonly seq: number }>(
   path: string,

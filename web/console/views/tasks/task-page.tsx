@@ -31,6 +31,8 @@ export function TaskPage({ id }: { id: string }) {
   const stream = useEvents<TurnEvent>(
     `/agent/v1/tasks/${encodeURIComponent(id)}/events`,
     task.data !== undefined && task.data.ended_at === undefined,
+    // A message may be answered before the task is seen running.
+    String(task.data?.parts),
   );
   const log = buildTurnLog(stream.events);
   return (
