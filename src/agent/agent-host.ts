@@ -6,6 +6,7 @@ import { StoredAgents } from './agents/stored-agents.ts';
 import type { Clock } from './clock.ts';
 import { AgentError } from './errors.ts';
 import { EventLog } from './event-log.ts';
+import { HostedTools } from './hosted-tools.ts';
 import { type McpServerConfig, McpServers } from './mcp/index.ts';
 import { ActJournal } from './pending/act-journal.ts';
 import { PendingChanges } from './pending/pending-changes.ts';
@@ -79,6 +80,7 @@ export class AgentHost {
   readonly receipts: ReceiptChain;
   readonly feed: SessionFeed;
   readonly peers: Peers;
+  readonly hostedTools: HostedTools;
   readonly #mcp: McpServers;
   readonly #outputs: SavedOutputs;
   readonly #clock: Clock;
@@ -126,6 +128,7 @@ export class AgentHost {
       tools: toolbox,
       stopping: this.#stopping.signal,
     });
+    this.hostedTools = new HostedTools({ servers: this.#mcp.servers, changes });
     const turnRunner = new TurnLoop({ ...shared, toolbox, changes, sessions });
     const runServices = { ...shared, log, agents, turnRunner, sessions, receipts, signals };
     this.tasks = new TaskService({ ...runServices, cancelledState });

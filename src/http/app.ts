@@ -149,7 +149,7 @@ async function handleRequest(
   exchange: Exchange,
   { caller, params, stopSignal, asHttpError, watch }: RequestOptions,
 ): Promise<Response> {
-  const { by, isLocal } = caller;
+  const { by, isLocal, scope } = caller;
   const { requestId, disconnectSignal } = exchange;
   const span = beginSpan(route, exchange, by, watch);
   const disconnect = new AbortController();
@@ -176,7 +176,17 @@ async function handleRequest(
       text = textOrBytes;
     }
     const query = new URL(exchange.url()).searchParams;
-    const common = { params, query, text, headers, by, isLocal, signal, finished: finished.promise };
+    const common = {
+      params,
+      query,
+      text,
+      headers,
+      by,
+      isLocal,
+      signal,
+      finished: finished.promise,
+      ...(scope ? { scope } : {}),
+    };
     const response = await route.handle({ body, bytes, ...common, requestId, asHttpError, span });
     const { status } = response;
     const finish = (failure: unknown) => {

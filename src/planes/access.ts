@@ -146,7 +146,7 @@ const peerExpiredError = (at: string) =>
   );
 
 /** As RFC 6750 has it. */
-function insufficientScopeError(
+export function insufficientScopeError(
   scope: readonly string[],
   required: Exclude<RequiredScopes, 'none'>,
 ): HttpError {

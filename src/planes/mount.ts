@@ -60,7 +60,7 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
     // Must precede the `/v1` plane, because the first matching prefix determines the error envelope.
     messagesPlane(resident),
     llamaCppPlane({ resident, store, version, planes: names }),
-    v1Plane(resident, store),
+    v1Plane(resident, store, agent?.host.hostedTools),
     ollamaPlane({ resident, store, version }),
     createLabPlane(resident),
     ...(agent ? [createAgentPlaneOf(agent.host)] : []),

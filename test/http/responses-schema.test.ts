@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest';
 import type { ResponseEvent } from '../../src/wires/responses/answer-schema.ts';
-import type { AnswerEvent } from '../../src/wires/core/answer.ts';
+import type { AnswerEvent, HostedItem } from '../../src/wires/core/answer.ts';
 import { responsesWire } from '../../src/wires/responses/client.ts';
 import { chatEvents } from '../support/chat-events.ts';
 import { publishedSchemas } from '../support/published-schemas.ts';
@@ -43,6 +43,17 @@ describeShared("OpenAI's published schemas of responses", ['data/openapi/openai.
     { type: 'content', pieces: ['a', 'b'] },
     { type: 'call', name: 'weather', pieces: ['{}'] },
   ]);
+  const called = { server_label: 'notes', name: 'read', arguments: '{}' };
+  const call = { id: 'mcp_1', type: 'mcp_call', ...called, approval_request_id: null } as const;
+  const listed = { name: 'read', description: null, input_schema: { type: 'object' }, annotations: null };
+  const error = { type: 'mcp_tool_execution_error', content: [{ type: 'text', text: 'y' }] } as const;
+  const hostedItems: readonly HostedItem[] = [
+    { id: 'mcpl_1', type: 'mcp_list_tools', server_label: 'notes', tools: [listed], error: null },
+    { ...call, status: 'in_progress', output: null, error: null },
+    { ...call, status: 'completed', output: 'x', error: null },
+    { ...call, id: 'mcp_2', status: 'failed', output: null, error, approval_request_id: 'mcpr_p1' },
+    { id: 'mcpr_p2', type: 'mcp_approval_request', ...called },
+  ];
   /** The published schema has no null there, but OpenAI itself sends it until the answer is made. */
   const withUsage = (event: ResponseEvent | Json): Json => {
     const { response } = event as { response?: Json };
@@ -52,9 +63,10 @@ describeShared("OpenAI's published schemas of responses", ['data/openapi/openai.
   };
 
   test('accept a response of every kind of item, and each event of it', () => {
-    const writer = responsesWire.writer(residentAbout(request));
+    const mcpTool = { type: 'mcp', server_label: 'notes', require_approval: 'never' };
+    const writer = responsesWire.writer(residentAbout({ ...request, tools: [...tools, mcpTool] }));
     const events = dataOf<ResponseEvent>(
-      written
+      [...hostedItems.map((item) => ({ type: 'hosted_item', item }) as const), ...written]
         .map((event) => writer.write(event.type === 'text' ? { ...event, logprobs: likely } : event))
         .join('') + writer.end(),
     );

@@ -103,6 +103,8 @@ export async function leaveApplying(store: Store, id: string): Promise<void> {
 interface HostOptions {
   readonly endpointId?: string;
   readonly tools?: readonly Tool[];
+  /** Finds tools that come and go; default: those of `tools`. */
+  readonly findTool?: (name: string) => Tool | undefined;
   readonly now?: () => Date;
   readonly lifetimeMs?: number;
   /** What the changes get for their store. */
@@ -120,14 +122,21 @@ export function pendingHosts() {
   return {
     file: () => join(folder, `file${files++}`),
     host: async (url: string, options: HostOptions = {}) => {
-      const { endpointId = 'host-a', tools = [], now, lifetimeMs, wrapStore = (store) => store } = options;
+      const {
+        endpointId = 'host-a',
+        tools = [],
+        findTool,
+        now,
+        lifetimeMs,
+        wrapStore = (store) => store,
+      } = options;
       const store = await Store.open({ url, endpointId, ...(now ? { now } : {}) });
       open.push(store);
       const stop = new AbortController();
       const changes = new PendingChanges({
         store: wrapStore(store),
         signals: new StoredSignals(store),
-        tools: { find: (name) => tools.find((tool) => tool.name === name) },
+        tools: { find: findTool ?? ((name) => tools.find((tool) => tool.name === name)) },
         clock: systemClock,
         stopping: stop.signal,
         pollMs: 20,

@@ -80,18 +80,19 @@ describe('the events of a response', () => {
     const events = written(chatEvents(mixed));
     const added = events.flatMap((event) => (event.type === 'response.output_item.added' ? [event] : []));
     const done = events.flatMap((event) => (event.type === 'response.output_item.done' ? [event] : []));
-    expect(added.map(({ item, output_index }) => [output_index, item.status])).toEqual([
+    expect(
+      added.map(({ item, output_index }) => [output_index, 'status' in item ? item.status : undefined]),
+    ).toEqual([
       [0, 'in_progress'],
       [1, 'in_progress'],
       [2, 'in_progress'],
       [3, 'in_progress'],
     ]);
-    expect(added.map(({ item }) => ('content' in item ? item.content : item.arguments))).toEqual([
-      [],
-      [],
-      '',
-      '',
-    ]);
+    expect(
+      added.map(({ item }) =>
+        item.type === 'function_call' ? item.arguments : 'content' in item ? item.content : undefined,
+      ),
+    ).toEqual([[], [], '', '']);
     expect(done.map(({ item }) => item.id)).toEqual(added.map(({ item }) => item.id));
     expect(done.map(({ item }) => item)).toEqual([
       {

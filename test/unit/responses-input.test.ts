@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { HttpError } from '../../src/http/error.ts';
-import { toChatInput } from '../../src/planes/v1/responses-input.ts';
+import { readRequest } from '../../src/planes/v1/responses-input.ts';
 import { responseRequest } from '../../src/wires/responses/server-schema.ts';
 
-const inputOf = (request: object) => toChatInput(responseRequest.parse({ input: 'hi', ...request }));
+const inputOf = (request: object) =>
+  readRequest(responseRequest.parse({ input: 'hi', ...request }), undefined).input;
 const refusalOf = (request: object) => {
   try {
     inputOf(request);

@@ -1,59 +1,114 @@
-import type { ChatInput, ChatTurn } from '../../chat/index.ts';
+import type { ChatInput } from '../../chat/index.ts';
 import type { GrammarSource } from '../../grammar/types.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import type { Violation } from '../../http/error.ts';
+import { isRecord } from '../../util/json.ts';
 import { TurnBuilder } from '../turn/turn-builder.ts';
 import { toThinking } from '../turn/thinking.ts';
 import { refuseLargeTools, refuseDuplicateNames } from '../../wires/core/tool-checks.ts';
 import { parseArguments, plainContent } from './chat-input.ts';
+import type { HostedSession } from './hosted-session.ts';
 import { toTool } from './tools.ts';
 import type { InputItem } from '../../wires/responses/items-schema.ts';
 import type { ResponseRequest, TextFormat } from '../../wires/responses/server-schema.ts';
 import { selectTools } from '../../wires/responses/tools-schema.ts';
 
-/** Converts a request to a conversation. @throws HttpError 400 with every contradiction between its parts */
-export function toChatInput(body: ResponseRequest): ChatInput {
+/** A request as a conversation, and the builder that holds its turns. */
+interface ReadRequest {
+  readonly input: ChatInput;
+  readonly builder: TurnBuilder;
+}
+
+/**
+ * Converts a request to a conversation.
+ * @param session where the request has to do with MCP servers of the host
+ * @throws HttpError 400 with every contradiction between its parts
+ */
+export function readRequest(body: ResponseRequest, session: HostedSession | undefined): ReadRequest {
   const violations: Violation[] = [];
-  const messages = toTurns(body, violations);
-  refuseLargeTools(body.tools ?? [], violations);
-  refuseDuplicateNames(body.tools ?? [], violations);
-  const { tools, toolChoice } = selectTools(
-    (body.tools ?? []).map(toTool),
-    body.tool_choice ?? 'auto',
-    violations,
-  );
+  const builder = addItems(body, session, violations);
+  const functions = (body.tools ?? []).filter((tool) => tool.type === 'function');
+  const offered = [...functions.map(toTool), ...(session?.definitions ?? [])];
+  refuseLargeTools(offered, violations);
+  refuseDuplicateNames(offered, violations);
+  const { tools, toolChoice } = selectTools(offered, body.tool_choice ?? 'auto', violations);
   if (violations.length > 0) throw invalidBodyError(violations);
   const output = toGrammar(body.text?.format);
   const thinking = toThinking(body.reasoning?.effort);
-  return {
-    messages,
+  const input: ChatInput = {
+    messages: builder.turns,
     ...(tools.length > 0 ? { tools, toolChoice } : {}),
     ...(body.parallel_tool_calls === false ? { parallelToolCalls: false } : {}),
     ...(output ? { output } : {}),
     ...(thinking === undefined ? {} : { thinking }),
   };
+  return { input, builder };
 }
 
-function toTurns({ instructions, input }: ResponseRequest, violations: Violation[]): readonly ChatTurn[] {
+function addItems(
+  { instructions, input }: ResponseRequest,
+  session: HostedSession | undefined,
+  violations: Violation[],
+): TurnBuilder {
   const builder = new TurnBuilder();
   if (instructions) builder.system(instructions);
   if (typeof input === 'string') {
     builder.user(input);
-    return builder.turns;
+    return builder;
   }
   for (const [index, item] of input.entries()) {
-    if (addItem(builder, item)) continue;
-    violations.push({
-      path: `input.${index}.call_id`,
-      message:
-        'no earlier function_call has this call_id; this host stores no responses, so send the call with its output',
-    });
+    if (session && isMcpItem(item)) {
+      if (!addMcpItem(builder, item, { session, items: input }))
+        violations.push({
+          path: `input.${index}.approval_request_id`,
+          message:
+            'no earlier mcp_approval_request has this id; this host stores no responses, so send it with its response',
+        });
+    } else if (!isMcpItem(item) && !addItem(builder, item))
+      violations.push({
+        path: `input.${index}.call_id`,
+        message:
+          'no earlier function_call has this call_id; this host stores no responses, so send the call with its output',
+      });
   }
-  return builder.turns;
+  return builder;
 }
 
+type McpItem = Extract<InputItem, { type: `mcp_${string}` }>;
+const isMcpItem = (item: InputItem): item is McpItem => item.type?.startsWith('mcp_') === true;
+
+/** @returns false where a decision has no preceding request */
+function addMcpItem(
+  builder: TurnBuilder,
+  item: McpItem,
+  { session, items }: { readonly session: HostedSession; readonly items: readonly InputItem[] },
+): boolean {
+  if (item.type === 'mcp_list_tools') return true;
+  if (item.type === 'mcp_approval_response') {
+    const { approval_request_id: requestId, approve } = item;
+    // The output of an approved call is in its own item, once the call was made.
+    const isMade = items.some((one) => one.type === 'mcp_call' && one.approval_request_id === requestId);
+    return (approve && isMade) || builder.result(requestId, session.outputOf(item));
+  }
+  const { id, arguments: text } = item;
+  const call = { id, name: session.callName(item), arguments: parseArguments(text) };
+  if (item.type === 'mcp_approval_request') builder.call(call);
+  else {
+    const output = item.output ?? errorTextOf(item.error?.content);
+    if (item.approval_request_id && builder.result(item.approval_request_id, output)) return true;
+    builder.call(call);
+    builder.result(id, output);
+  }
+  return true;
+}
+
+const errorTextOf = (content: unknown): string =>
+  (Array.isArray(content) ? content : [])
+    .map((part: unknown) => (isRecord(part) && typeof part['text'] === 'string' ? part['text'] : ''))
+    .join('\n');
+
 /** @returns false where an output has no preceding call */
-function addItem(builder: TurnBuilder, item: InputItem): boolean {
+function addItem(builder: TurnBuilder, item: Exclude<InputItem, McpItem>): boolean {
   if (item.type === 'function_call') {
     const { call_id: id, name } = item;
     builder.call({ id, name, arguments: parseArguments(item.arguments) });

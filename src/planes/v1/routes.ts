@@ -1,3 +1,4 @@
+import type { HostedTools } from '../../agent/hosted-tools.ts';
 import { openaiError } from '../error-schema.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
@@ -26,7 +27,7 @@ function withUnprefixed(routes: readonly Route[]): Route[] {
   return [...routes, ...unprefixedRoutes];
 }
 
-export function v1Plane(resident: Resident, store: ModelStore): Plane {
+export function v1Plane(resident: Resident, store: ModelStore, hostedTools?: HostedTools): Plane {
   return {
     name: 'v1',
     summary: "OpenAI's wire: completions and embeddings.",
@@ -50,7 +51,7 @@ export function v1Plane(resident: Resident, store: ModelStore): Plane {
       ...modelRoutes(resident, store),
       chatRoute(resident),
       completionsRoute(resident),
-      ...responsesRoutes(resident),
+      ...responsesRoutes(resident, hostedTools),
       embeddingsRoute(resident),
     ]),
   };

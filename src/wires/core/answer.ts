@@ -33,6 +33,29 @@ export function concatLogprobs(parts: readonly TextLogprobs[]): TextLogprobs {
   };
 }
 
+/** A tool of an MCP server of the host, its call, or the question whether it may be called. */
+export type HostedItem = { readonly id: string; readonly server_label: string } & (
+  | { readonly type: 'mcp_list_tools'; readonly tools: readonly object[]; readonly error: string | null }
+  | ({
+      readonly type: 'mcp_call';
+      readonly status: 'in_progress' | 'completed' | 'failed';
+      readonly output: string | null;
+      readonly error: HostedCallError | null;
+      readonly approval_request_id: string | null;
+    } & HostedCallMembers)
+  | ({ readonly type: 'mcp_approval_request' } & HostedCallMembers)
+);
+interface HostedCallError {
+  readonly type: 'mcp_tool_execution_error';
+  readonly content: readonly { readonly type: 'text'; readonly text: string }[];
+}
+interface HostedCallMembers {
+  /** The server's own name of the tool. */
+  readonly name: string;
+  /** JSON. */
+  readonly arguments: string;
+}
+
 /** Members common to all events. */
 interface EventBase {
   /** Index of the choice, from 0, where a request asked for several answers. Default 0. */
@@ -83,6 +106,8 @@ export type AnswerEvent = EventBase &
         readonly signature?: string;
       }
     | { readonly type: 'tool_arguments'; readonly index: number; readonly text: string }
+    /** What the host did with the tools of its MCP servers; written on the Responses wire alone. */
+    | { readonly type: 'hosted_item'; readonly item: HostedItem }
     | { readonly type: 'usage'; readonly usage: Usage }
     | {
         readonly type: 'finish';

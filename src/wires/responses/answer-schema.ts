@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { mcpOutputItems, mcpTool } from './mcp-schema.ts';
 
 /** Log probabilities of one token, in natural logarithms. */
 const tokenMembers = { token: z.string(), logprob: z.number(), bytes: z.array(z.int()) };
@@ -41,7 +42,12 @@ const reasoningItem = z.object({
   content: z.array(reasoningPart).describe('The complete reasoning text.'),
   encrypted_content: z.null(),
 });
-export const outputItem = z.discriminatedUnion('type', [reasoningItem, messageItem, callItem]);
+export const outputItem = z.discriminatedUnion('type', [
+  reasoningItem,
+  messageItem,
+  callItem,
+  ...mcpOutputItems,
+]);
 export type OutputItem = z.infer<typeof outputItem>;
 export type MessageItem = z.infer<typeof messageItem>;
 export type CallItem = z.infer<typeof callItem>;
@@ -70,13 +76,16 @@ const commonMembers = {
   instructions: nullableText,
   previous_response_id: z.null(),
   tools: z.array(
-    z.object({
-      type: z.literal('function'),
-      name: z.string(),
-      description: nullableText,
-      parameters: object.nullable(),
-      strict: z.boolean().nullable(),
-    }),
+    z.discriminatedUnion('type', [
+      z.object({
+        type: z.literal('function'),
+        name: z.string(),
+        description: nullableText,
+        parameters: object.nullable(),
+        strict: z.boolean().nullable(),
+      }),
+      mcpTool,
+    ]),
   ),
   tool_choice: z.union([z.string(), object]),
   parallel_tool_calls: z.boolean(),
@@ -137,6 +146,12 @@ export const responseEvent = z
       name: z.string(),
       arguments: z.string(),
     }),
+    event('response.mcp_list_tools.in_progress', itemReference),
+    event('response.mcp_list_tools.completed', itemReference),
+    event('response.mcp_call.in_progress', itemReference),
+    event('response.mcp_call_arguments.done', { ...itemReference, arguments: z.string() }),
+    event('response.mcp_call.completed', itemReference),
+    event('response.mcp_call.failed', itemReference),
     event('response.output_item.done', { output_index: z.int(), item: outputItem }),
     event('response.completed', { response: responseObject }),
     event('response.incomplete', { response: responseObject }),

@@ -5,8 +5,10 @@ import type { AnswerMetadata } from '../core/wire.ts';
 /**
  * Creates an id such as `resp_…`, `msg_…`, `fc_…` or `rs_…`. Ids cannot be looked up, because nothing is stored.
  */
-export const createId = (prefix: 'resp' | 'msg' | 'fc' | 'rs', isResident = false): string =>
-  `${prefix}_${randomBytes(isResident ? 16 : 24).toString('hex')}`;
+export const createId = (
+  prefix: 'resp' | 'msg' | 'fc' | 'rs' | 'mcp' | 'mcpl' | 'r',
+  isResident = false,
+): string => `${prefix}_${randomBytes(isResident ? 16 : 24).toString('hex')}`;
 
 /**
  * Members of a response that repeat its request: all members that clients expect, with the defaults that apply.
@@ -52,13 +54,17 @@ export function writeCommonMembers({
 }
 
 const writeTools = (tools: unknown): unknown[] =>
-  (Array.isArray(tools) ? tools : []).filter(isRecord).map(({ type, name, ...rest }) => ({
-    type,
-    name,
-    description: rest['description'] ?? null,
-    parameters: rest['parameters'] ?? null,
-    strict: rest['strict'] ?? null,
-  }));
+  (Array.isArray(tools) ? tools : []).filter(isRecord).map((tool) => {
+    const { type, name, ...rest } = tool;
+    if (type === 'mcp') return tool;
+    return {
+      type,
+      name,
+      description: rest['description'] ?? null,
+      parameters: rest['parameters'] ?? null,
+      strict: rest['strict'] ?? null,
+    };
+  });
 
 function writeText(text: unknown): Readonly<Record<string, unknown>> {
   const { format, verbosity } = isRecord(text) ? text : {};

@@ -1,7 +1,7 @@
 import type { Usage } from '../core/types.ts';
 import type { HttpError } from '../../http/error.ts';
 import { errorObject } from '../core/error.ts';
-import type { AnswerEvent, FinishReason } from '../core/answer.ts';
+import type { AnswerEvent, FinishReason, HostedItem } from '../core/answer.ts';
 import type { AnswerMetadata } from '../core/wire.ts';
 import { writeCommonMembers } from './common-members.ts';
 import {
@@ -10,6 +10,7 @@ import {
   type OpenItem,
   OpenMessage,
   OpenReasoning,
+  hostedItemEvents,
   type ItemStatus,
 } from './open-items.ts';
 import { writeUsage } from './usage.ts';
@@ -35,6 +36,8 @@ export class ResponseEvents {
   #openItem: { readonly outputIndex: number; readonly item: OpenMessage | OpenReasoning } | undefined;
   /** Open calls by call index. Several may be open, because some providers interleave their arguments. */
   readonly #openCalls = new Map<number, { readonly outputIndex: number; readonly item: OpenCall }>();
+  /** Output index of the items of the host's MCP servers by id. */
+  readonly #hostedItems = new Map<string, number>();
   #hasBegun = false;
   #usage: Usage | undefined;
   #finishReason: FinishReason | undefined;
@@ -133,6 +136,8 @@ export class ResponseEvents {
       }
       case 'tool_arguments':
         return this.#addArguments(event);
+      case 'hosted_item':
+        return this.#addHostedItem(event.item);
       case 'finish':
         return this.#closeAll(toStatus(event.reason));
       case 'start':
@@ -148,6 +153,15 @@ export class ResponseEvents {
     // A provider may send invalid events; the local engine must not.
     if (!call && this.#isResident) throw new Error('tool arguments arrived without a preceding call');
     return call && text !== '' ? call.item.addDelta(text) : [];
+  }
+
+  #addHostedItem(item: HostedItem): UnnumberedEvent[] {
+    const known = this.#hostedItems.get(item.id);
+    const closed = [...this.#closeOpen('completed'), ...this.#closeCompleteCalls()];
+    const index = known ?? this.#outputIndex();
+    this.#hostedItems.set(item.id, index);
+    this.#items[index] = item;
+    return [...closed, ...hostedItemEvents(index, item, known === undefined)];
   }
 
   #ensureMessage() {

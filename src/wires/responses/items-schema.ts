@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { contentSchema, contentPartsSchema, refusalPart } from '../chat/message-schema.ts';
 import { text, toolName, typeOf } from '../core/members.ts';
+import { mcpInputItems } from './mcp-schema.ts';
 
 const textPart = z.object({
   type: z.literal(['input_text', 'output_text', 'text', 'summary_text', 'reasoning_text']),
@@ -38,12 +39,12 @@ const reasoning = z.object({
   encrypted_content: text.nullish().describe('Ignored.'),
 });
 
-const itemTypes = 'message, function_call, function_call_output and reasoning';
+const itemTypes = 'message, function_call, function_call_output, reasoning and those of MCP calls';
 
 /** An item of the conversation in a request. */
 export const inputItem = z.discriminatedUnion(
   'type',
-  [message, functionCall, functionCallOutput, reasoning],
+  [message, functionCall, functionCallOutput, reasoning, ...mcpInputItems],
   {
     error: ({ input }) => {
       const type = typeOf(input);

@@ -1,5 +1,5 @@
 import { isJson } from '../../util/json.ts';
-import type { TokenLogprob } from '../core/answer.ts';
+import type { HostedItem, TokenLogprob } from '../core/answer.ts';
 import { createId } from './common-members.ts';
 import { encodeReasoning, type EncodedReasoning } from './encrypted-content.ts';
 
@@ -254,6 +254,36 @@ export class OpenCall implements OpenItem {
 
   #reference() {
     return { item_id: this.#id, output_index: this.#index };
+  }
+}
+
+/** Events of an item of the host's MCP servers. A call comes twice: when it begins, and with its outcome. */
+export function hostedItemEvents(index: number, item: HostedItem, isNew: boolean): UnnumberedEvent[] {
+  const reference = { item_id: item.id, output_index: index };
+  const begun = isNew ? [added(index, item)] : [];
+  switch (item.type) {
+    case 'mcp_list_tools':
+      return [
+        ...begun,
+        { type: 'response.mcp_list_tools.in_progress', ...reference },
+        { type: 'response.mcp_list_tools.completed', ...reference },
+        done(index, item),
+      ];
+    case 'mcp_approval_request':
+      return [...begun, done(index, item)];
+    case 'mcp_call':
+      return [
+        ...begun,
+        ...(isNew
+          ? [
+              { type: 'response.mcp_call.in_progress', ...reference },
+              { type: 'response.mcp_call_arguments.done', ...reference, arguments: item.arguments },
+            ]
+          : []),
+        ...(item.status === 'in_progress'
+          ? []
+          : [{ type: `response.mcp_call.${item.status}`, ...reference }, done(index, item)]),
+      ];
   }
 }
 

@@ -3,33 +3,30 @@ import type { Violation } from '../../http/error.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
 import { flag, maxTools, refusedMember, text, toolList, toolName, typeOf } from '../core/members.ts';
+import { mcpTool } from './mcp-schema.ts';
 import { refuseNoTools, refuseUnknownTool } from '../core/tool-checks.ts';
 
-export const functionTool = z.discriminatedUnion(
-  'type',
-  [
-    z.object({
-      type: z.literal('function'),
-      function: refusedMember('put name, description and parameters beside type'),
-      name: toolName,
-      description: text.nullish(),
-      parameters: jsonObject('expected a JSON schema of an object')
-        .nullish()
-        .describe('JSON schema of the arguments. Default: none.'),
-      strict: flag
-        .nullish()
-        .describe('Arguments match the schema exactly; a schema that cannot be enforced is refused.'),
-    }),
-  ],
-  {
-    error: ({ input }) => {
-      const type = typeOf(input);
-      return type === ''
-        ? "expected a tool such as {type: 'function', name, parameters}"
-        : `tools of type '${type}' do not run on this host; define a function and run it yourself`;
-    },
-  },
-);
+const functionShape = z.object({
+  type: z.literal('function'),
+  function: refusedMember('put name, description and parameters beside type'),
+  name: toolName,
+  description: text.nullish(),
+  parameters: jsonObject('expected a JSON schema of an object')
+    .nullish()
+    .describe('JSON schema of the arguments. Default: none.'),
+  strict: flag
+    .nullish()
+    .describe('Arguments match the schema exactly; a schema that cannot be enforced is refused.'),
+});
+const unknownToolError = ({ input }: { readonly input?: unknown }): string => {
+  const type = typeOf(input);
+  return type === ''
+    ? "expected a tool such as {type: 'function', name, parameters}"
+    : `tools of type '${type}' do not run on this host; define a function and run it yourself`;
+};
+/** A function that the caller runs. */
+export const functionTool = z.discriminatedUnion('type', [functionShape], { error: unknownToolError });
+const tool = z.discriminatedUnion('type', [functionShape, mcpTool], { error: unknownToolError });
 
 const choiceError =
   "expected 'none', 'auto', 'required', {type: 'function', name} or {type: 'allowed_tools', mode, tools}";
@@ -79,7 +76,11 @@ export function selectTools<Tool extends { readonly name: string }>(
 }
 
 export const toolMembers = {
-  tools: toolList(functionTool).nullish().describe('Functions that the model may call.'),
+  tools: toolList(tool)
+    .nullish()
+    .describe(
+      'Functions that the model may call, and MCP servers of the host whose tools it may call: the host runs those.',
+    ),
   tool_choice: toolChoice
     .nullish()
     .describe('Whether the model may, must or must not call a function, and which. Default `auto`.'),
@@ -87,5 +88,5 @@ export const toolMembers = {
   max_tool_calls: z
     .int({ error: 'expected a whole number' })
     .nullish()
-    .describe('No effect: limits server-run tools, of which there are none.'),
+    .describe('Maximum calls of MCP tools. Default 64.'),
 };
