@@ -29,6 +29,8 @@ export interface TurnLoopRequest {
   readonly trace: { readonly span: TraceSpan; readonly idPrefix: string };
   /** When a change is staged, a task tells the model and continues; a step waits for the decision. */
   readonly onStaged: 'go_on' | 'wait';
+  /** Wraps the wait for a person's decision. */
+  readonly whileWaiting?: <T>(wait: () => Promise<T>) => Promise<T>;
   /** The recorded conversation that this request goes on with; absent: a new one, which is not recorded. */
   readonly conversation?: Conversation;
   /** With it, a person may stop single calls. */

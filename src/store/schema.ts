@@ -150,6 +150,10 @@ interface Runs {
   /** The workflow's source when the run started. */
   source: string;
   digest: string;
+  /** Sources of the workflows that its steps run, by name. */
+  nested_sources: Json | null;
+  /** Model in place of `resident`. */
+  resident_model: string | null;
   state: 'running' | 'paused' | 'suspended' | 'completed' | 'failed' | 'cancelled';
   outcome: string | null;
   waiting_on: string | null;

@@ -243,7 +243,7 @@ describe('run suspended (predicate gate)', () => {
   });
 });
 
-test('approval: step_waiting, the segment stays open and the slot held until a person decides', async () => {
+test('approval: step_waiting, the segment stays open until a person decides, and another run may run meanwhile', async () => {
   const live = await start('approval');
   const id = await newest();
   await at.wait(
@@ -252,7 +252,7 @@ test('approval: step_waiting, the segment stays open and the slot held until a p
   );
   const [question] = (await at.get<PendingChange[]>('/agent/v1/pending')).json;
   expect(question).toMatchObject({ run_id: id, step: 'ok' });
-  expect((await (await start('bad')).rest()).status).toBe(409);
+  expect((await segment('bad')).at(-1)).toMatchObject({ outcome: 'failed' });
   expect((await at.post(`/agent/v1/pending/${question?.id}/approve`)).status).toBe(200);
   const lines = (await live.rest()).json;
   expect(lines.find(({ type }) => type === 'step_waiting')).toMatchObject({
@@ -296,11 +296,10 @@ describe('run suspended (entry gate)', () => {
 
   test('run-now while another run has the slot, paused or not: 409', async () => {
     const id = await suspended('armed', 'armed');
-    const live = await start('approval');
+    const live = await start('two', { input: 'now' });
     expect(refusal(await verb(id, 'run-now'))).toEqual([409, 'run_in_flight']);
-    const [question] = (await at.get<PendingChange[]>('/agent/v1/pending')).json;
-    await at.post(`/agent/v1/pending/${question?.id}/discard`);
-    expect((await live.rest()).json.at(-1)).toMatchObject({ outcome: 'failed' });
+    at.release('now');
+    expect((await live.rest()).json.at(-1)).toMatchObject({ outcome: 'completed' });
     await cancel(id);
   });
 });

@@ -275,8 +275,8 @@ describeDatabases('gates of runs', (url) => {
       expect((await json('POST', 'events', body)).status).toBe(400);
   });
 
-  it('keeps segment and slot while it waits for approval, and continues when approved', async () => {
-    const { outside, begin, asked, json, becomes, events, code, pending } = await world();
+  it('keeps its segment while it waits for approval, lets other runs run, and continues when approved', async () => {
+    const { outside, begin, asked, json, becomes, detail, events, code, pending } = await world();
     outside.define(
       'ask',
       gated('{ kind = "approval", message = "Ship {{steps.before.output}}?" }', 'say shipped'),
@@ -288,9 +288,15 @@ describeDatabases('gates of runs', (url) => {
       gate: { kind: 'approval', pending_id: question },
     });
     expect((await pending())[0]).toMatchObject({ run_id: id, step: 'g', intent: 'Ship b?' });
-    expect(await code('POST', 'workflows/ask/runs')).toEqual([409, 'run_in_flight']);
     expect(await code('POST', `runs/${id}/resume`)).toEqual([409, 'wrong_state']);
+    // It goes on when the slot is free again.
+    outside.define('long', agents + step('a', 'hold x'));
+    const long = await begin('long');
+    expect(await code('POST', 'workflows/ask/runs')).toEqual([409, 'run_in_flight']);
     expect((await json('POST', `pending/${question}/approve`)).status).toBe(200);
+    expect(await detail(id)).toMatchObject({ state: 'running', waiting_on: 'approval' });
+    outside.holds.release('x');
+    await becomes(long, { state: 'completed' });
     expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: 'shipped' });
     const all = await events(id);
     expect(all.find(({ type }) => type === 'step_waiting')).toMatchObject({
@@ -316,6 +322,8 @@ describeDatabases('gates of runs', (url) => {
     const id = await begin('stage');
     const staged = await asked('count');
     await becomes(id, { state: 'running', waiting_on: 'approval' });
+    outside.define('other', agents + step('a', 'say x'));
+    await becomes(await begin('other'), { state: 'completed' });
     await json('POST', `pending/${staged}/approve`);
     expect(await becomes(id, { state: 'completed' })).toMatchObject({ result: 'applied' });
     expect(outside.tool.applied).toBe(1);

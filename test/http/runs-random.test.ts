@@ -19,6 +19,10 @@ interface StepPlan {
   readonly skipped: boolean;
   readonly attempts: number;
   readonly gate: string;
+  /** Repeated for each item of a list. */
+  readonly items: number;
+  /** Runs a workflow of one step that has the prompt. */
+  readonly isNested: boolean;
 }
 
 /** Actions between two reads of the run. */
@@ -27,14 +31,17 @@ type Move = 'pause' | 'resume' | 'cancel' | 'kill' | 'stop' | 'nothing';
 const stepPlan = (index: number): fc.Arbitrary<StepPlan> =>
   fc.record({
     needs: index === 0 ? fc.constant([]) : fc.uniqueArray(fc.nat({ max: index - 1 }), { maxLength: 3 }),
-    prompt: fc.constantFrom('say x', 'say y', 'effect\nsay z', 'fail 1 times\nsay w', 'fail always', 'stage'),
+    prompt: fc.constantFrom(...prompts),
     skipped: fc.boolean().map((skipped) => skipped && index % 2 === 1),
     attempts: fc.integer({ min: 1, max: 2 }),
     gate: fc.constantFrom('', '', '', 'approval', 'input', 'event'),
+    items: fc.constantFrom(0, 0, 0, 1, 3),
+    isNested: fc.constantFrom(false, false, true),
   });
 const plan = fc
   .integer({ min: 1, max: 6 })
   .chain((count) => fc.tuple(...Array.from({ length: count }, (_, at) => stepPlan(at))));
+const parallel = fc.constantFrom(1, 1, 2, 4);
 const moves = fc.array(
   fc.constantFrom<Move>('pause', 'resume', 'cancel', 'kill', 'stop', 'nothing', 'nothing'),
   { maxLength: 6 },
@@ -45,18 +52,23 @@ const gates: Readonly<Record<string, string>> = {
   input: 'gate = { kind = "input" }',
   event: 'gate = { kind = "event", name = "user.go" }',
 };
+const prompts = ['say x', 'say y', 'effect\nsay z', 'fail 1 times\nsay w', 'fail always', 'stage'];
 const toml = (steps: readonly StepPlan[], order: readonly number[]) =>
+  '[inputs.xs]\ntype = "array"\ndefault = [[], [1], [1, 2], [1, 2, 3]]\n' +
   agents +
   order
     .map((at) => {
-      const { needs, prompt, skipped, attempts, gate } = steps[at] as StepPlan;
+      const { needs, prompt, skipped, attempts, gate, items, isNested } = steps[at] as StepPlan;
       const more = [
         `needs = ${JSON.stringify(needs.map((need) => `s${need}`))}`,
         `retry = { attempts = ${attempts} }`,
         ...(skipped ? ['when = "false"'] : []),
         ...(gate === '' ? [] : [gates[gate] ?? '']),
+        ...(items === 0 ? [] : [`foreach = "inputs.xs.${items}"`]),
       ];
-      return step(`s${at}`, prompt, more.join('\n'));
+      return isNested
+        ? `[[steps]]\nid = "s${at}"\nworkflow = "p${prompts.indexOf(prompt)}"\n${more.join('\n')}\n`
+        : step(`s${at}`, prompt, more.join('\n'));
     })
     .join('');
 
@@ -69,33 +81,41 @@ describeDatabases('random runs', (url) => {
     const outside = new PersistentWorld();
     const seen = createSpanRecorder();
     const next = async () => await open(outside, { url: address, clock, tracer: seen.tracer });
+    for (const [at, prompt] of prompts.entries())
+      outside.define(`p${at}`, agents + step('x', prompt, 'retry = { attempts = 2 }'));
     let host = await next();
     let made = 0;
     await fc.assert(
-      fc.asyncProperty(plan, fc.infiniteStream(fc.nat()), moves, async (steps, dice, people) => {
-        const order = steps.map((_, at) => at).sort(() => (dice.next().value % 2 === 0 ? 1 : -1));
-        const name = `w${made++}`;
-        outside.define(name, toml(steps, order));
-        const id = await host.begin(name);
-        const left = [...people];
-        for (let looks = 0; ; looks += 1) {
-          const { state, waiting_on } = await host.detail(id);
-          if (state === 'completed' || state === 'failed' || state === 'cancelled') break;
-          if (looks > 400) throw new Error(`it stays ${state}, waiting on ${waiting_on ?? 'nothing'}`);
-          const move = left.shift();
-          if (move === 'kill' || move === 'stop') {
-            await host[move]();
-            host = await next();
-          } else if (move === 'cancel') await host.json('POST', `sessions/${id}/cancel`);
-          else if (move !== undefined && move !== 'nothing') await host.json('POST', `runs/${id}/${move}`);
-          else await helpOn(host, id, dice);
-        }
-        await invariants(host, id, steps);
-        // The span ends after the end is stored.
-        await expect.poll(() => seen.ended.length).toBe(seen.started.length);
-        seen.expectAllEnded();
-        expect(seen.spansOf('run').at(-1)?.id).toBe(id);
-      }),
+      fc.asyncProperty(
+        plan,
+        parallel,
+        fc.infiniteStream(fc.nat()),
+        moves,
+        async (steps, atOnce, dice, people) => {
+          const order = steps.map((_, at) => at).sort(() => (dice.next().value % 2 === 0 ? 1 : -1));
+          const name = `w${made++}`;
+          outside.define(name, toml(steps, order), `parallel = ${atOnce}\n`);
+          const id = await host.begin(name);
+          const left = [...people];
+          for (let looks = 0; ; looks += 1) {
+            const { state, waiting_on } = await host.detail(id);
+            if (state === 'completed' || state === 'failed' || state === 'cancelled') break;
+            if (looks > 400) throw new Error(`it stays ${state}, waiting on ${waiting_on ?? 'nothing'}`);
+            const move = left.shift();
+            if (move === 'kill' || move === 'stop') {
+              await host[move]();
+              host = await next();
+            } else if (move === 'cancel') await host.json('POST', `sessions/${id}/cancel`);
+            else if (move !== undefined && move !== 'nothing') await host.json('POST', `runs/${id}/${move}`);
+            else await helpOn(host, id, dice);
+          }
+          await invariants(host, id, steps);
+          // The span ends after the end is stored.
+          await expect.poll(() => seen.ended.length).toBe(seen.started.length);
+          seen.expectAllEnded();
+          expect(seen.spansOf('run').at(-1)?.id).toBe(id);
+        },
+      ),
       { numRuns: 25 },
     );
   });
@@ -133,7 +153,8 @@ async function invariants(host: RunHost, id: string, steps: readonly StepPlan[])
   for (const record of detail.step_records)
     if (over.has(record.id)) expect(record.state).toBe(over.get(record.id));
     else expect(['failed', 'cancelled']).toContain(record.state);
-  if (detail.state === 'completed') expect(over.size).toBe(steps.length);
+  const ended = [...over.keys()].filter((step) => /^s\d+$/.test(step));
+  if (detail.state === 'completed') expect(ended).toHaveLength(steps.length);
   for (const [at, { skipped }] of steps.entries())
     if (skipped) expect(over.get(`s${at}`) ?? 'skipped').toBe('skipped');
 
@@ -146,7 +167,7 @@ async function invariants(host: RunHost, id: string, steps: readonly StepPlan[])
 function follow(line: RunEvent, steps: readonly StepPlan[], over: Map<string, string>): void {
   if (!('step' in line)) return;
   expect(over.has(line.step)).toBe(false);
-  const { needs } = steps[Number(line.step.slice(1))] as StepPlan;
+  const { needs } = steps[Number(/^s(\d+)/.exec(line.step)?.[1])] as StepPlan;
   for (const need of needs) expect(['completed', 'skipped']).toContain(over.get(`s${need}`));
   if (line.type === 'step_end') over.set(line.step, line.outcome);
 }

@@ -230,6 +230,7 @@ describeDatabases('workflows over HTTP', (url) => {
           write: ['/srv'],
           network: [],
           models: ['resident'],
+          workflows: [],
           schedule: null,
           destructive: [
             {

@@ -74,9 +74,9 @@ export class PersistentWorld {
   };
   readonly dataDir = freshDataDir();
 
-  /** Stores a workflow and lets it be run. */
-  define(name: string, toml: string): void {
-    this.sources.set(name, `[ensemble]\nname = "${name}"\n${toml}`);
+  /** Stores a workflow and lets it be run. @param header more of `[ensemble]` */
+  define(name: string, toml: string, header = ''): void {
+    this.sources.set(name, `[ensemble]\nname = "${name}"\n${header}${toml}`);
     this.enabled.add(name);
   }
 }

@@ -121,12 +121,13 @@ export class ScriptedTurns implements TurnRunner {
       risk: 'low',
       payload: {},
     } as const;
-    const { agent, owner, cwd } = request;
+    const { agent, owner, cwd, whileWaiting } = request;
     await request.beforeEffect?.();
     const context = { ...owner, agent: agent.name, grants: agent.grants, cwd, signal };
     const { id, tool, summary } = await this.#changes.stage(this.#tool, proposal, context);
     await emit({ type: 'staged', pending_id: id, tool, summary });
-    const { state } = await this.#changes.decision(id, signal);
+    const wait = () => this.#changes.decision(id, signal);
+    const { state } = await (whileWaiting?.(wait) ?? wait());
     await emit({
       type: 'tool_result',
       call_id: 'c1',

@@ -32,10 +32,29 @@ export const storedAgents: Readonly<Record<string, AgentSpec>> = {
   }),
 };
 
+/** Workflows that others run. */
+const storedWorkflows: Readonly<Record<string, string>> = {
+  inner: `[ensemble]
+name = "inner"
+[inputs.topic]
+type = "string"
+[agents.reader]
+instructions = "Read."
+model = "other"
+grants = { tools = ["fs_read"], read = ["/inner"] }
+[[steps]]
+id = "read"
+agent = "reader"
+prompt = "{{inputs.topic}}"
+`,
+  circle: '[ensemble]\nname = "circle"\n[[steps]]\nid = "a"\nworkflow = "w"\n',
+};
+
 export const lintText = (source: string): Promise<LintResult> =>
   lintEnsemble(source, {
     tools: catalog,
     agent: (name) => Promise.resolve(storedAgents[name]),
+    workflow: (name) => Promise.resolve(storedWorkflows[name]),
     now: new Date('2026-01-01T00:00:00Z'),
   });
 

@@ -135,6 +135,56 @@ const errors: [string, string, string[]][] = [
     workflow({ step: 'prompt = ""\noutput_schema = {"$ref" = "https://example.com/s"}' }),
     ['11:17 bad_schema steps.0.output_schema'],
   ],
+  [
+    'a step with an agent and a workflow',
+    workflow({ step: 'prompt = ""\nworkflow = "inner"' }),
+    ['11:12 bad_step steps.0.workflow'],
+  ],
+  [
+    'inputs and a list without what they are for',
+    workflow({
+      steps: '[[steps]]\nid = "a"\ngate = {kind = "approval"}\nforeach = "inputs.x"\ninputs = {a = 1}',
+    }),
+    [
+      '10:11 bad_step steps.0.foreach',
+      '10:11 bad_reference steps.0.foreach',
+      '11:10 bad_step steps.0.inputs',
+    ],
+  ],
+  [
+    'a list that is no reference',
+    workflow({ step: 'prompt = ""\nforeach = "[1, 2]"' }),
+    ['11:11 bad_value steps.0.foreach'],
+  ],
+  [
+    'a list of a step that is not needed',
+    workflow({ step: 'prompt = ""\nforeach = "steps.only.output"' }),
+    ['11:11 bad_reference steps.0.foreach'],
+  ],
+  [
+    'an item without a list',
+    workflow({ step: 'prompt = "{{item}}"' }),
+    ['10:11 bad_reference steps.0.prompt'],
+  ],
+  [
+    'members of an index',
+    workflow({ rest: '[inputs.x]\ntype = "array"', step: 'prompt = "{{index.a}}"\nforeach = "inputs.x"' }),
+    ['11:11 bad_reference steps.0.prompt'],
+  ],
+  [
+    'references in inputs of a workflow',
+    workflow({
+      steps:
+        '[[steps]]\nid = "a"\nworkflow = "inner"\ninputs = { topic = "{{inputs.y}}", more = ["{{item}}"] }',
+    }),
+    ['10:21 bad_reference steps.0.inputs.topic', '10:45 bad_reference steps.0.inputs.more.0'],
+  ],
+  [
+    'a workflow that runs it again',
+    workflow({ name: 'w', steps: '[[steps]]\nid = "a"\nworkflow = "circle"' }),
+    ['9:12 workflow_cycle steps.0.workflow'],
+  ],
+  ['too many at once', workflow({ header: 'parallel = 17' }), ['3:12 bad_value ensemble.parallel']],
   ['an input of no type', workflow({ rest: '[inputs.x]\ntype = "text"' }), ['7:8 bad_value inputs.x.type']],
   [
     'an input of a bad name',
@@ -295,7 +345,9 @@ const errors: [string, string, string[]][] = [
 describe('errors of a workflow', () => {
   it.each(errors)('%s', async (_, source, expected) => {
     expect(await found(source)).toEqual(expected);
-    if (!expected.some((one) => one.includes('unknown_agent'))) expect(() => parseEnsemble(source)).toThrow();
+    // What other resources say is no fault of the source.
+    if (!expected.some((one) => /unknown_agent|workflow_cycle/.test(one)))
+      expect(() => parseEnsemble(source)).toThrow();
   });
 
   it('are reported all at once, in the order of the lines', async () => {
@@ -480,6 +532,7 @@ tz = "Europe/Berlin"`,
       write: ['/srv'],
       network: ['x.org'],
       models: ['big', 'resident'],
+      workflows: [],
       schedule: { cron: '0 3 * * *', tz: 'Europe/Berlin', next: '2026-01-01T02:00:00.000Z' },
       destructive: [
         { tool: 'fs_delete', approval: 'person' },
@@ -487,6 +540,30 @@ tz = "Europe/Berlin"`,
         { tool: 'fs_write', approval: 'person' },
         { tool: 'run_command', approval: 'person' },
       ],
+    });
+  });
+});
+
+describe('workflows as steps', () => {
+  const inner = '[[steps]]\nid = "a"\nworkflow = "inner"\ninputs = {topic = "x"}\n';
+
+  it('include the rights of their agents, and models of steps', async () => {
+    const more = '[[steps]]\nid = "b"\nagent = "worker"\nprompt = ""\nmodel = "third"';
+    const { consent, report } = await lintText(workflow({ steps: `${inner}${more}` }));
+    expect(report.ok).toBe(true);
+    expect(consent).toMatchObject({
+      tools: ['fs_read'],
+      read: ['/inner'],
+      models: ['other', 'resident', 'third'],
+      workflows: ['inner'],
+    });
+  });
+
+  it('warns of one that is not there', async () => {
+    const { report } = await lintText(workflow({ steps: inner.replace('"inner"', '"outer"') }));
+    expect(report).toMatchObject({
+      ok: true,
+      warnings: [{ code: 'unused_agent' }, { code: 'unknown_workflow' }],
     });
   });
 });

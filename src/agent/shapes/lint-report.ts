@@ -18,6 +18,9 @@ export const consent = z
     write: globList,
     network: globList,
     models: globList,
+    workflows: z
+      .array(text)
+      .describe('Workflows that its steps run, and those that these run; their rights are included.'),
     workspace: text
       .optional()
       .describe("Name of the input that holds the workspace folder; '.' in paths stands for it."),

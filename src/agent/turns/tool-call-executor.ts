@@ -215,11 +215,15 @@ export class ToolCallExecutor {
   async #awaitDecision(id: string, running: RunningCall): Promise<ToolCallOutcome> {
     const { request, changes, deadline, emit, hostSignal } = this.#options;
     const isTask = request.owner.taskId !== undefined;
+    const { whileWaiting = (wait) => wait() } = request;
     if (isTask) await emit({ type: 'waiting', pending_id: id });
     // What nobody has decided on is not stopped.
     const decision = running.stoppedBy(
       () => changes.stopApplying(id),
-      () => deadline.pauseWhile(() => raceAbort(changes.decision(id, hostSignal), hostSignal)),
+      () =>
+        deadline.pauseWhile(() =>
+          whileWaiting(() => raceAbort(changes.decision(id, hostSignal), hostSignal)),
+        ),
     );
     const { state, output, note } = await decision.catch((error: unknown) => {
       // A change that was approved is part of the work that is stopped.

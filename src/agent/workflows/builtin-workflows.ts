@@ -38,7 +38,7 @@ export class BuiltinWorkflows {
   list(tools: readonly KnownTool[], isEnabled: (name: string) => boolean, now: Date): BuiltinWorkflow[] {
     return [...this.#byName.values()].map(({ ensemble, source, digest, origin }) => {
       const { name, version, description, inputs, steps, agents } = ensemble;
-      const consent = summarizeConsent(ensemble, Object.values(agents), tools, now);
+      const consent = summarizeConsent(ensemble, Object.values(agents), { tools, now, workflows: [] });
       return {
         name,
         version,
@@ -70,6 +70,8 @@ function parseBuiltin(source: string): BuiltinSource {
   const storedAgentStep = steps.find(({ agent }) => agent !== undefined && !Object.hasOwn(agents, agent));
   if (storedAgentStep)
     throw new Error(`the built-in workflow '${name}' uses the stored agent '${storedAgentStep.agent}'`);
+  if (steps.some(({ workflow, model }) => workflow !== undefined || model !== undefined))
+    throw new Error(`the built-in workflow '${name}' depends on another workflow or on a model`);
   const origin = `builtin:${name}@${version}`;
   return {
     ensemble: { ...ensemble, version, description },

@@ -182,7 +182,7 @@ export class Ensembles {
   }
 
   async #lint(source: string, name?: string): Promise<LintResult> {
-    const { toolbox, agents, store } = this.#options;
+    const { toolbox, agents, store, builtins } = this.#options;
     return lintEnsemble(source, {
       tools: await toolbox.catalog(),
       agent: (one) =>
@@ -190,6 +190,7 @@ export class Ensembles {
           if (error instanceof AgentError && error.kind === 'not_found') return undefined;
           throw error;
         }),
+      workflow: async (one) => ((await this.#findRow(one)) ?? builtins.get(one))?.source,
       now: store.now(),
       ...(name === undefined ? {} : { name }),
     });

@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { strictObject } from '../../http/schema/strict.ts';
 import { jsonObject } from '../../http/schema/json-object.ts';
 
+import { nonEmptyText } from '../../agent/shapes/common.ts';
+
 const text = z.string({ error: 'expected a text' });
 const maxInputChars = 1_000_000;
 
@@ -16,6 +18,10 @@ export const runRequest = z
       inputs: jsonObject('expected an object of inputs')
         .optional()
         .describe('Values of the inputs that the workflow declares, by name.'),
+      model: nonEmptyText
+        .max(200, 'at most 200 characters')
+        .optional()
+        .describe('Model in place of `resident` in all steps of the run: the id of a model of the gateway.'),
       retried_from: text.optional().describe('The failed run to retry: `r<n>`.'),
     },
     { error: 'expected an object' },

@@ -54,15 +54,21 @@ export function checkAgents({ agents, steps, document }: Draft, findings: Findin
     });
   for (const step of steps) {
     const path = ['steps', step.index];
+    if (step.has('workflow') && (step.has('agent') || step.has('prompt')))
+      findings.error('bad_step', [...path, 'workflow'], 'a step has a workflow or an agent, not both');
+    if (step.has('inputs') && !step.has('workflow'))
+      findings.error('bad_step', [...path, 'inputs'], 'only a step with a workflow has inputs');
+    if (step.has('foreach') && !step.has('workflow') && !step.has('agent'))
+      findings.error('bad_step', [...path, 'foreach'], 'only a step with an agent or a workflow is repeated');
     if (step.has('agent') && !step.has('prompt'))
       findings.error('missing_key', [...path, 'agent'], 'a step with an agent has a prompt');
     if (step.has('prompt') && !step.has('agent'))
       findings.error('missing_key', [...path, 'prompt'], 'a step with a prompt has an agent');
-    if (!step.has('agent') && !step.has('prompt') && !step.has('gate'))
-      findings.error('empty_step', path, 'a step has an agent with a prompt, a gate, or both');
+    if (!(['agent', 'prompt', 'workflow', 'gate'] as const).some((key) => step.has(key)))
+      findings.error('empty_step', path, 'a step has an agent with a prompt, a workflow, or a gate');
     for (const key of step.has('agent')
       ? []
-      : (['output_schema', 'limits', 'retry', 'timeout_secs'] as const))
+      : (['model', 'output_schema', 'limits', 'retry', 'timeout_secs'] as const))
       if (step.has(key))
         findings.warn('no_effect', [...path, key], `'${key}' has no effect without an agent`, { at: 'key' });
   }

@@ -3,6 +3,7 @@ import { hostMembers } from './conditions.ts';
 import type { Draft, DraftStep } from './draft.ts';
 import type { Findings, Pointer } from './findings.ts';
 import { suggestName } from './near-miss.ts';
+import { isRecord } from '../../../util/json.ts';
 import { parseTemplate } from './templates.ts';
 import type { Path } from './toml-document.ts';
 
@@ -36,12 +37,30 @@ export function checkReferences(
       }
     };
     checkTemplate(step.prompt, [...path, 'prompt'], true);
+    for (const [at, text] of textsOf(step.inputs)) checkTemplate(text, [...path, 'inputs', ...at], true);
+    if (step.foreach !== undefined) {
+      const fault = memberFault(step.foreach.split('.'), scope, templateMembers);
+      if (fault !== undefined) findings.error('bad_reference', [...path, 'foreach'], fault);
+    }
     checkCondition(step.when, [...path, 'when'], 'condition');
     checkTemplate(step.gate?.message, [...path, 'gate', 'message'], false);
     if (step.gate?.kind === 'value') checkCondition(step.gate.expr, [...path, 'gate', 'expr'], 'condition');
     if (step.gate?.kind === 'event') checkCondition(step.gate.where, [...path, 'gate', 'where'], 'where');
   }
   warnUnusedInputs(draft, usedInputs, findings);
+}
+
+/** The texts in a value, with their paths. */
+function textsOf(value: unknown): [Path, string][] {
+  if (typeof value === 'string') return [[[], value]];
+  const members: [string | number, unknown][] = Array.isArray(value)
+    ? [...value.entries()]
+    : isRecord(value)
+      ? Object.entries(value)
+      : [];
+  return members.flatMap(([name, one]) =>
+    textsOf(one).map(([at, text]): [Path, string] => [[name, ...at], text]),
+  );
 }
 
 const toPointer = (within: string | undefined): Pointer => (within === undefined ? {} : { within });
@@ -55,7 +74,7 @@ interface ReferenceScope {
   readonly usedInputs: Set<string>;
 }
 
-const templateRoots = ['input', 'inputs', 'steps', 'run', 'workflow', 'gate'];
+const templateRoots = ['input', 'inputs', 'steps', 'run', 'workflow', 'gate', 'item', 'index'];
 const templateMembers = ['output'];
 const conditionMembers = ['output', 'state', 'error'];
 const runMembers = ['id', 'started_at'];
@@ -70,6 +89,12 @@ function templateFault(
     return `there is no '${root.slice(0, 64)}' here: use ${templateRoots.join(', ')}`;
   if ((root === 'input' || root === 'workflow') && first !== undefined)
     return `'${root}' is a text, it has no members`;
+  if (root === 'item' || root === 'index')
+    return isPrompt && scope.step.has('foreach')
+      ? root === 'index' && first !== undefined
+        ? "'index' is a number, it has no members"
+        : undefined
+      : `only the prompt and the inputs of a step with foreach have '${root}'`;
   if (root === 'gate') {
     const { gate } = scope.step;
     const providesData = gate?.kind === 'input' || gate?.kind === 'event';
@@ -132,15 +157,24 @@ function outputFault(
   restPath: readonly string[],
   members: readonly string[],
 ): string | undefined {
-  if (step === undefined) return undefined;
+  if (step === undefined || step.has('workflow')) return undefined;
   if (step.agent !== undefined) {
-    if (restPath.length === 0 || step.has('output_schema')) return undefined;
-    return `the output of '${step.id}' is a text: give the step an output_schema to read members of it`;
+    const [first, ...more] = restPath;
+    if (step.has('foreach') && first !== undefined)
+      return /^\d+$/.test(first)
+        ? outputFaultOfAnswer(step, more)
+        : `the output of '${step.id}' is a list: name an item, such as steps.${step.id}.output.0`;
+    return outputFaultOfAnswer(step, restPath);
   }
   const kind = step.gate?.kind;
   if (kind === undefined || kind === 'input' || kind === 'event' || members === conditionMembers)
     return undefined;
   return `step '${step.id}' only waits, it has no output`;
+}
+
+function outputFaultOfAnswer(step: DraftStep, restPath: readonly string[]): string | undefined {
+  if (restPath.length === 0 || step.has('output_schema')) return undefined;
+  return `the output of '${step.id}' is a text: give the step an output_schema to read members of it`;
 }
 
 /** In CEL, `steps.my-step` is a subtraction. */

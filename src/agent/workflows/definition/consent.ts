@@ -11,13 +11,16 @@ export type AgentRights = Pick<AgentSpec, 'grants' | 'model'>;
 
 /**
  * Summarizes the rights of a workflow's agents.
- * @param agents the agents that its steps use
+ * @param agents the agents that its steps use, and those of the workflows that its steps run
  */
 export function summarizeConsent(
   { entry, workspace }: Pick<Ensemble, 'entry' | 'workspace'>,
   agents: readonly AgentRights[],
-  tools: readonly KnownTool[],
-  now: Date,
+  {
+    tools,
+    now,
+    workflows,
+  }: { readonly tools: readonly KnownTool[]; readonly now: Date; readonly workflows: readonly string[] },
 ): Consent {
   const collect = (pick: (agent: AgentRights) => readonly string[]) =>
     [...new Set(agents.flatMap(pick))].toSorted();
@@ -40,6 +43,7 @@ export function summarizeConsent(
     write: collect(({ grants }) => grants.write),
     network: collect(({ grants }) => grants.network),
     models: collect(({ model }) => [model]),
+    workflows: [...workflows],
     ...(workspace ? { workspace: workspace.input } : {}),
     schedule: entry?.kind === 'schedule' ? summarizeSchedule(entry.cron, entry.tz, now) : null,
     destructive: changeToolNames.map((tool) => ({

@@ -85,12 +85,24 @@ export const retry = z.looseObject(
   tableError('attempts and backoff_secs'),
 );
 
-/** A step has both `agent` and `prompt`, or neither of them and a gate. */
+const listRule = 'expected the list to repeat the step for, such as inputs.files or steps.plan.output.tasks';
+
+/** A step has an agent with a prompt, a workflow, or only a gate. */
 export const step = z.looseObject(
   {
     id: identifier,
     agent: resourceName.optional(),
     prompt: text.max(100_000, 'at most 100000 characters').optional(),
+    /** Model in place of the agent's. */
+    model: nonEmptyText.max(200, 'at most 200 characters').optional(),
+    /** Name of a workflow to run as this step, and its inputs; texts in them are templates. */
+    workflow: resourceName.optional(),
+    inputs: z.record(z.string(), z.unknown(), tableError('inputs of the workflow')).optional(),
+    /** A list; the step runs once for each item, and its output is the list of outputs. */
+    foreach: z
+      .string({ error: listRule })
+      .regex(/^(?:inputs\.[\w-]+|steps\.[\w-]+\.output)(?:\.[\w-]+)*$/, listRule)
+      .optional(),
     needs: z.array(text, { error: 'expected a list of step ids' }).default([]),
     when: expression.optional(),
     timeout_secs: secondsBetween(0.1, 86_400).default(600),
@@ -143,8 +155,14 @@ export const header = z.looseObject(
     description: text.max(1000, 'at most 1000 characters').optional(),
     /** `builtin:<name>@<version>`, set by fork. */
     origin: text.max(200, 'at most 200 characters').optional(),
+    /** Agents that may run at the same time. */
+    parallel: z
+      .int({ error: 'expected a whole number from 1 to 16' })
+      .min(1, 'at least 1')
+      .max(16, 'at most 16')
+      .default(1),
   },
-  tableError('name, version, description'),
+  tableError('name, version, description, parallel'),
 );
 
 /** Names the input that holds the workspace: the agents' working folder, which `.` in grants stands for. */
@@ -175,6 +193,8 @@ export interface Ensemble {
   readonly version?: string;
   readonly description?: string;
   readonly origin?: string;
+  /** Agents that may run at the same time; 1: the steps run one after another. */
+  readonly parallel: number;
   readonly entry?: Entry | undefined;
   /** Name of the input that holds the folder; `inputs.ts` resolves it for a run. */
   readonly workspace?: { readonly input: string } | undefined;

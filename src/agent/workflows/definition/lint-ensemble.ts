@@ -6,6 +6,7 @@ import { summarizeConsent, type KnownTool } from './consent.ts';
 import type { Ensemble } from './ensemble.ts';
 import type { Findings } from './findings.ts';
 import { suggestName } from './near-miss.ts';
+import { checkNestedWorkflows } from './nested-workflows.ts';
 import { parseWithFindings } from './parse-ensemble.ts';
 import { readStatedRights } from './stated-rights.ts';
 
@@ -14,6 +15,8 @@ export interface LintContext {
   readonly tools: readonly KnownTool[];
   /** Looks up a stored agent, or `default`. */
   readonly agent: (name: string) => Promise<AgentSpec | undefined>;
+  /** Looks up the source of a stored or built-in workflow. */
+  readonly workflow: (name: string) => Promise<string | undefined>;
   readonly now: Date;
   /** Name that the source must have. */
   readonly name?: string;
@@ -30,7 +33,7 @@ export interface LintResult {
 /** Lints a source, and reports all findings at once. Throws only errors of the context's functions. */
 export async function lintEnsemble(
   source: string,
-  { tools, agent, now, ...required }: LintContext,
+  { tools, agent, workflow, now, ...required }: LintContext,
 ): Promise<LintResult> {
   const { findings, draft, isReadable, ensemble } = parseWithFindings(source);
   for (const [name, inlineAgent] of draft.agents)
@@ -52,15 +55,15 @@ export async function lintEnsemble(
     const message = `the workflow is called '${name}' here and '${required.name.slice(0, 200)}' in the path: make them the same`;
     findings.error('name_differs', ['ensemble', 'name'], message);
   }
+  const nested = await checkNestedWorkflows(draft, name, { workflow, agent }, findings);
   const { errors, warnings, isClean } = findings;
   const report = { ok: isClean, ...(name === undefined ? {} : { name }), errors, warnings };
   if (!isReadable) return { report };
   const statedRights = readStatedRights(draft);
   const consent = summarizeConsent(
     statedRights,
-    [...statedRights.agents, ...storedAgents.values()],
-    tools,
-    now,
+    [...statedRights.agents, ...storedAgents.values(), ...nested.agents],
+    { tools, now, workflows: nested.names },
   );
   return { report, consent, ...(isClean && ensemble !== undefined ? { ensemble } : {}) };
 }

@@ -44,7 +44,7 @@ export function parseWithFindings(source: string): ParseResult {
   checkReferences(draft, endedBefore, findings);
   if (!parsed.success || !findings.isClean) return { findings, draft, isReadable };
   const { ensemble, agents, steps, ...rest } = parsed.data;
-  const { name, version, description, origin } = ensemble;
+  const { name, version, description, origin, parallel } = ensemble;
   const namedAgents = Object.entries(agents).map(([key, agent]) => [key, { ...agent, name: key }]);
   return {
     findings,
@@ -53,6 +53,7 @@ export function parseWithFindings(source: string): ParseResult {
     ensemble: {
       ...rest,
       name,
+      parallel,
       ...(version === undefined ? {} : { version }),
       ...(description === undefined ? {} : { description }),
       ...(origin === undefined ? {} : { origin }),

@@ -23,13 +23,18 @@ export function readStatedRights({ document, steps }: Draft): StatedRights {
   const input = readText(workspace, 'input');
   const cron = readText(entry, 'kind') === 'schedule' ? readText(entry, 'cron') : undefined;
   return {
-    agents: usedAgents.map(([, agent]) => readRights(agent)),
+    agents: [
+      ...usedAgents.map(([, agent]) => readRights(agent)),
+      ...steps.flatMap(({ model }) => (model === undefined ? [] : [{ model, grants: noGrants }])),
+    ],
     ...(cron === undefined
       ? {}
       : { entry: { kind: 'schedule', cron, tz: readText(entry, 'tz') ?? 'UTC' } as const }),
     ...(input === undefined ? {} : { workspace: { input } }),
   };
 }
+
+const noGrants = { tools: [], read: [], write: [], network: [], auto_approve: [] };
 
 function readRights(agent: unknown): AgentRights {
   const table = isRecord(agent) ? agent : {};

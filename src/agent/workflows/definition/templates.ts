@@ -1,3 +1,4 @@
+import { isRecord } from '../../../util/json.ts';
 import { AgentError } from '../../errors.ts';
 
 /** State of a run when a step begins, as templates and conditions read it. */
@@ -12,6 +13,8 @@ export interface RunContext {
   readonly steps: Readonly<Record<string, StepContext>>;
   /** Data of the step's own gate: the inputs of `resume`, or the event's `{name, data}`. */
   readonly gate?: unknown;
+  /** For a step that is repeated: the item of its list, and the index of the item from 0. */
+  readonly item?: { readonly value: unknown; readonly index: number };
 }
 export interface StepContext {
   readonly state: 'completed' | 'failed' | 'skipped' | 'cancelled' | 'interrupted';
@@ -33,6 +36,8 @@ export interface Template {
 }
 
 const referencePattern = /^[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$/;
+/** Items of a list that a step is repeated for. */
+const maxItems = 1000;
 const literalPattern = /^(?:"[^"]*"|'[^']*')$/;
 
 export function parseTemplate(template: string): Template {
@@ -84,8 +89,47 @@ export function renderTemplate(template: string, context: RunContext): string {
   return texts.join('');
 }
 
+/**
+ * Fills in the templates of a value: of texts, and of the texts in lists and tables. A text that is one reference alone
+ * becomes the value that it refers to.
+ * @throws AgentError `missing_value`
+ */
+export function renderValue(value: unknown, context: RunContext): unknown {
+  if (Array.isArray(value)) return value.map((one) => renderValue(one, context));
+  if (isRecord(value))
+    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, renderValue(one, context)]));
+  if (typeof value !== 'string') return value;
+  const parts = parseTemplate(value).parts.filter((part) => part !== '');
+  const [only] = parts;
+  if (parts.length !== 1 || only === undefined || typeof only === 'string')
+    return renderTemplate(value, context);
+  const found = resolveReference(only, context);
+  return found === undefined ? renderTemplate(value, context) : found;
+}
+
+/**
+ * The list that `foreach` names.
+ * @throws AgentError `not_a_list`
+ */
+export function resolveList(reference: string, context: RunContext): readonly unknown[] {
+  const [root = '', ...path] = reference.split('.');
+  const value = resolveReference({ text: reference, root, path }, context);
+  if (Array.isArray(value) && value.length <= maxItems) return value as unknown[];
+  // A skipped step, or an input that was not given.
+  if (value === '') return [];
+  const got = Array.isArray(value)
+    ? `it has ${value.length} items, and ${maxItems} is the maximum`
+    : `it is ${describeValue(value)}`;
+  throw new AgentError('invalid', 'not_a_list', `foreach needs a list in ${reference}, but ${got}.`);
+}
+
+const describeValue = (value: unknown): string =>
+  value === undefined ? 'not there' : value === null ? 'null' : `of the type ${typeof value}`;
+
 function resolveReference({ root, path }: TemplateReference, context: RunContext): unknown {
   const [name = '', member, ...rest] = path;
+  if (root === 'item') return readPath(context.item?.value, path);
+  if (root === 'index') return path.length === 0 ? context.item?.index : undefined;
   if (root === 'input') return path.length === 0 ? context.input : undefined;
   if (root === 'workflow') return path.length === 0 ? context.workflow : undefined;
   if (root === 'run') return readPath(context.run, path);

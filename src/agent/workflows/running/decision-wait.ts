@@ -36,6 +36,7 @@ export class DecisionWait {
     } as const;
     await writer.appendWith(event, (tx) => updateRun(tx, row.id, ['running'], { waiting_on: 'approval' }));
     this.#pendingId = pendingId;
+    this.#segment.waits.add(this.#step);
     await this.#cancel();
   }
 
@@ -43,13 +44,16 @@ export class DecisionWait {
   async onEvent(event: NewTurnEvent): Promise<void> {
     if (this.#pendingId === undefined || event.type === 'staged') return;
     this.#pendingId = undefined;
-    const { services, row } = this.#segment;
-    await services.store.transaction((tx) => updateRun(tx, row.id, ['running'], { waiting_on: null }));
+    const { services, row, waits } = this.#segment;
+    waits.delete(this.#step);
+    const waiting_on = waits.size > 0 ? 'approval' : null;
+    await services.store.transaction((tx) => updateRun(tx, row.id, ['running'], { waiting_on }));
   }
 
   /** Ends the attempt, and withdraws a change that still waits. */
   async end(): Promise<void> {
     this.#removeListener();
+    this.#segment.waits.delete(this.#step);
     const { services, stopping } = this.#segment;
     // A stopping host may be killed at any time; its next start withdraws remaining changes.
     if (this.#pendingId === undefined || stopping.aborted) return;

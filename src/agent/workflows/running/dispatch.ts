@@ -46,7 +46,13 @@ export async function dispatchSegment(
     if (!row) return undefined;
     if (gate?.step !== undefined) {
       const change =
-        failure === undefined ? { state: 'running' as const } : failedColumns(failure, store.time());
+        failure === undefined
+          ? // A person knows what the interrupted attempt may have done.
+            {
+              state: 'running' as const,
+              ...(suspended.suspend_kind === 'crash' ? { side_effects: 0 as const } : {}),
+            }
+          : failedColumns(failure, store.time());
       await tx
         .updateTable('run_steps')
         .set({ ...change, ...(inputs === undefined ? {} : { gate_inputs: JSON.stringify(inputs) }) })

@@ -26,7 +26,7 @@ export const runInFlight = (holder: string): AgentError =>
   new AgentError(
     'conflict',
     'run_in_flight',
-    `A run is already in flight on this host: ${holder}. One runs at a time, and one that is paused or waits for an approval counts: GET /agent/v1/runs/${holder} shows what it waits for. Wait until it ends, or cancel it.`,
+    `A run is already in flight on this host: ${holder}. One runs at a time, and one that is paused counts: GET /agent/v1/runs/${holder} shows what it waits for. Wait until it ends, or cancel it.`,
   );
 
 export const notRetriableError = (id: string, reason: string): AgentError =>

@@ -30,30 +30,36 @@ export async function enterGate(segment: Segment, step: GatedStep): Promise<Gate
   return { kind: 'passed' };
 }
 
-async function createGate({ services, row, records }: Segment, step: GatedStep): Promise<StoredGate> {
+async function createGate({ services, row, records, scope }: Segment, step: GatedStep): Promise<StoredGate> {
   const { message } = step.gate;
   const lastSignal = await services.store.read((db) => services.signals.last(db));
   return createStepGate(step, step.gate, {
     now: services.clock.now(),
     lastSignal,
-    message: message === undefined ? undefined : renderTemplate(message, toRunContext(row, records)),
+    message: message === undefined ? undefined : renderTemplate(message, toRunContext(row, records, scope)),
   });
 }
 
 /** Whether the gate is already open: its time has passed, or its condition holds. */
-async function isOpen(gate: StoredGate, { services, row, records }: Segment): Promise<boolean> {
+async function isOpen(gate: StoredGate, { services, row, records, scope }: Segment): Promise<boolean> {
   if (gate.until_at !== undefined) return Date.parse(gate.until_at) <= services.clock.now().getTime();
   if (gate.expr === undefined) return false;
-  return evaluateCondition(gate.expr, await toConditionContext(services, toRunContext(row, records)));
+  return evaluateCondition(gate.expr, await toConditionContext(services, toRunContext(row, records, scope)));
 }
 
-/** Waits for the approval, while the segment stays open and keeps the slot. */
+/** Waits for the approval, while the segment stays open. Another run may have the slot meanwhile. */
 async function waitForDecision(segment: Segment, step: GatedStep, gate: StoredGate): Promise<GateResult> {
-  const { services, row, records, requests, stopping } = segment;
-  const stagedId = records.get(step.id)?.state === 'waiting' ? parseGate(row.gate)?.pending_id : undefined;
+  return await segment.lease.use(() => askForApproval(segment, step, gate), segment.stopping);
+}
+
+async function askForApproval(segment: Segment, step: GatedStep, gate: StoredGate): Promise<GateResult> {
+  const { services, row, records, requests, stopping, lease } = segment;
+  const storedGate = records.get(step.id)?.state === 'waiting' ? parseGate(row.gate) : undefined;
+  const stagedId = storedGate?.step === step.id ? storedGate.pending_id : undefined;
   const id = stagedId ?? (await stageApproval(segment, step, gate));
   // After a crash the stream already has the event.
   if (stagedId === undefined) await parkStep(segment, step, { ...gate, pending_id: id });
+  segment.waits.add(step.id);
   const waitOver = new AbortController();
   const signal = AbortSignal.any([stopping, waitOver.signal]);
   try {
@@ -62,7 +68,10 @@ async function waitForDecision(segment: Segment, step: GatedStep, gate: StoredGa
       .waitUntil(() => requests.cancel !== undefined, undefined, signal)
       .then(() => undefined);
     cancelled.catch(() => undefined);
-    const decision = await raceAbort(Promise.race([decisionPromise, cancelled]), signal);
+    const decision = await lease.waitForPerson(
+      () => raceAbort(Promise.race([decisionPromise, cancelled]), signal),
+      signal,
+    );
     if (decision === undefined) {
       await discardStaged(services, id, requests.cancel ?? 'host', `the run ${row.id} was cancelled`);
       return { kind: 'cancelled' };
@@ -72,6 +81,7 @@ async function waitForDecision(segment: Segment, step: GatedStep, gate: StoredGa
     await passGate(segment, step);
     return { kind: 'passed' };
   } finally {
+    segment.waits.delete(step.id);
     waitOver.abort(new Error('the gate is decided'));
   }
 }
@@ -105,11 +115,17 @@ async function parkStep(
 }
 
 /** Marks the step as running, before its agent starts. */
-async function passGate({ services, row, records }: Segment, step: GatedStep): Promise<void> {
+async function passGate({ services, row, records, waits }: Segment, step: GatedStep): Promise<void> {
+  waits.delete(step.id);
   const record = nextStepRow(row, step, records, services.store.time(), 'running');
   await services.store.transaction(async (tx) => {
     await upsertStep(tx, record);
-    await updateRun(tx, row.id, ['running'], { waiting_on: null, gate: null });
+    await updateRun(
+      tx,
+      row.id,
+      ['running'],
+      waits.size > 0 ? { waiting_on: 'approval' } : { waiting_on: null, gate: null },
+    );
   });
   records.set(step.id, record);
 }

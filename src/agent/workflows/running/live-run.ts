@@ -2,7 +2,6 @@ import { sleep } from '../../../util/sleep.ts';
 import { AgentError } from '../../errors.ts';
 import { StoreError } from '../../../store/index.ts';
 import type { TraceSpan } from '../../../tracing/index.ts';
-import { parseEnsemble } from '../definition/parse-ensemble.ts';
 import {
   CancelledMeanwhile,
   RunAlreadyEnded,
@@ -12,11 +11,14 @@ import {
   shortenMessage,
 } from './end-run.ts';
 import { RunRequests } from './run-requests.ts';
-import { nextStep, runResult } from './progress.ts';
+import { runResult } from './progress.ts';
 import { askWhetherToRerun, discardAllStaged } from './questions.ts';
 import { updateRun, currentCycle, findSteps, type RunRow } from './rows.ts';
 import type { UnnumberedRunEvent, Segment } from './segment.ts';
-import { advanceStep } from './run-step.ts';
+import { runSteps } from './run-steps.ts';
+import { RunWorkflows } from './scope.ts';
+import { Semaphore } from './semaphore.ts';
+import type { SlotLease } from './slot-lease.ts';
 import type { StoredGate } from './stored-gate.ts';
 import { nextEntryGate, suspendRun, RunAlreadySuspended, type SuspendKind } from './suspend-run.ts';
 import type { StreamWriter } from '../../event-log/stream-writer.ts';
@@ -38,6 +40,7 @@ interface LiveRunOptions {
   /** Span of the segment. */
   readonly span: TraceSpan<'run'>;
   readonly row: RunRow;
+  readonly lease: SlotLease;
   readonly writer: StreamWriter<UnnumberedRunEvent>;
   readonly stopping: AbortSignal;
   /** The segment continues after a crash or a stop of the host. */
@@ -57,6 +60,7 @@ export class LiveRun {
   #paused: boolean;
   /** Set when the workflow is parsed. */
   #segment: Segment | undefined;
+  #boundary: Promise<'go_on' | 'cancelled'> | undefined;
 
   constructor(options: LiveRunOptions) {
     const { row, services } = options;
@@ -97,61 +101,75 @@ export class LiveRun {
 
   async #runSteps(): Promise<SegmentResult> {
     const { services, span, row, writer, stopping } = this.#options;
-    const ensemble = parseEnsemble(row.source);
+    const workflows = new RunWorkflows(row);
+    const { parallel } = workflows.root.ensemble;
     const records = await services.store.read((db) => findSteps(db, row.id, currentCycle(row)));
     const segment: Segment = {
       services,
       span,
       row,
-      ensemble,
+      workflows,
+      scope: workflows.root,
+      parallel,
+      agentSlots: new Semaphore(parallel),
+      lease: this.#options.lease,
+      waits: new Set(),
+      boundary: () => this.#stepBoundary(),
       writer,
       records,
       requests: this.requests,
       stopping,
     };
     this.#segment = segment;
-    const suspended = this.#options.recovered && (await this.#recoverStep(segment));
+    const suspended = await this.#recoverSteps(segment);
     if (suspended) return suspended;
-    for (;;) {
-      if ((await this.#stepBoundary()) === 'cancelled') return await this.#endRun({ outcome: 'cancelled' });
-      const step = nextStep(ensemble.steps, records);
-      if (!step)
+    const { ensemble } = workflows.root;
+    const result = await runSteps(segment, ensemble.steps);
+    switch (result.kind) {
+      case 'completed':
         return await this.#endCycle(segment, { outcome: 'completed', result: runResult(ensemble, records) });
-      const result = await advanceStep(segment, step);
-      if (result.kind === 'stopped') return result;
-      if (result.kind === 'suspended') return await this.#suspend(segment, result.gate, 'interior_gate');
-      if (result.kind === 'cancelled' || (result.kind === 'failed' && this.requests.cancel !== undefined))
+      case 'stopped':
+        return result;
+      case 'suspended':
+        return await this.#suspend(segment, result.gate, 'interior_gate');
+      case 'cancelled':
         return await this.#endRun({ outcome: 'cancelled' });
-      if (result.kind === 'failed')
-        return await this.#endCycle(segment, {
-          outcome: 'failed',
-          error: `The step '${step.id}' failed: ${result.error}`,
-        });
+      case 'failed':
+        return this.requests.cancel === undefined
+          ? await this.#endCycle(segment, { outcome: 'failed', error: result.error })
+          : await this.#endRun({ outcome: 'cancelled' });
     }
   }
 
   /**
-   * Recovers the interrupted step after a crash. A step that may have had side effects is rerun only after approval.
+   * Recovers the steps that a crash or a stop of the host interrupted. One that may have had side effects is rerun only
+   * after approval; the run suspends for one of them at a time.
    */
-  async #recoverStep(segment: Segment): Promise<SegmentResult | undefined> {
+  async #recoverSteps(segment: Segment): Promise<SegmentResult | undefined> {
     const { row, records, services } = segment;
-    const interrupted = [...records.values()].find(
-      ({ state, attempts }) => (state === 'running' || state === 'interrupted') && attempts > 0,
+    const states = this.#options.recovered ? ['running', 'interrupted'] : ['interrupted'];
+    const interrupted = [...records.values()].filter(
+      ({ state, attempts }) => states.includes(state) && attempts > 0,
     );
-    if (!interrupted) return undefined;
-    const { step } = interrupted;
-    await discardAllStaged(services, { runId: row.id, step }, 'host', `the step '${step}' was interrupted`);
-    if (interrupted.side_effects === 0 || this.requests.cancel !== undefined) {
+    for (const { step, side_effects } of interrupted) {
+      await discardAllStaged(services, { runId: row.id, step }, 'host', `the step '${step}' was interrupted`);
+      if (side_effects === 1 && this.requests.cancel === undefined)
+        return await this.#suspend(segment, await askWhetherToRerun(segment, step), 'crash');
       const last_event = `continues with '${step}' after a restart`;
       await services.store.transaction((tx) => updateRun(tx, row.id, ['running'], { last_event }));
-      return undefined;
     }
-    const gate = await askWhetherToRerun(segment, step);
-    return await this.#suspend(segment, gate, 'crash');
+    return undefined;
   }
 
-  /** Step boundary, at which a run pauses or is cancelled. */
+  /** One at a time, also where several branches arrive at it. */
   async #stepBoundary(): Promise<'go_on' | 'cancelled'> {
+    this.#boundary ??= this.#passBoundary().finally(() => {
+      this.#boundary = undefined;
+    });
+    return await this.#boundary;
+  }
+
+  async #passBoundary(): Promise<'go_on' | 'cancelled'> {
     const { stopping } = this.#options;
     for (;;) {
       stopping.throwIfAborted();
@@ -163,7 +181,9 @@ export class LiveRun {
   }
 
   async #pause(): Promise<void> {
-    const { services, stopping } = this.#options;
+    const { services, stopping, lease } = this.#options;
+    // Branches that work go on to the end of their steps.
+    await lease.whenIdle(stopping);
     const paused = await services.store.transaction(async (tx) => {
       const row = await tx
         .selectFrom('runs')
@@ -201,7 +221,7 @@ export class LiveRun {
 
   /** Ends a cycle. The run of a scheduled or armed workflow then waits for the next one. */
   async #endCycle(segment: Segment, runOutcome: RunOutcome): Promise<SegmentResult> {
-    const { entry } = segment.ensemble;
+    const { entry } = segment.workflows.root.ensemble;
     if (!entry) return await this.#endRun(runOutcome);
     const gate = nextEntryGate(entry, segment.services.clock.now(), this.#options.firedAt);
     return await this.#suspend(segment, gate, 'entry_gate', runOutcome);

@@ -1,6 +1,7 @@
 import { AgentError } from '../../errors.ts';
 import type { PendingChangeService } from '../../services.ts';
 import type { Store } from '../../../store/index.ts';
+import type { Scope } from './scope.ts';
 import type { Segment } from './segment.ts';
 import type { StoredGate } from './stored-gate.ts';
 
@@ -43,18 +44,24 @@ export async function askOnce({ store, changes }: QuestionServices, question: Qu
 
 /** Asks a person whether to rerun an interrupted step that may have had side effects. */
 export async function askWhetherToRerun(
-  { services, row, ensemble }: Segment,
+  { services, row, workflows, records }: Segment,
   step: string,
 ): Promise<StoredGate> {
   const pending_id = await askOnce(services, {
     tool: 'rerun_step',
     runId: row.id,
     step,
-    agent: ensemble.steps.find(({ id }) => id === step)?.agent ?? row.workflow,
+    agent: agentOf(workflows.scopeOf(row, records, step), step) ?? row.workflow,
     intent: `The host stopped while '${step}' was running. The step may already have made changes; check them before you decide.`,
     summary: `Run the step '${step}' of the run ${row.id} of '${row.workflow}' again from its beginning`,
   });
   return { kind: 'approval', step, since_at: services.store.time(), pending_id };
+}
+
+/** The agent of a step; `ID[0]` is one of the steps that the step `ID` consists of. */
+function agentOf({ ensemble, prefix }: Scope, step: string): string | undefined {
+  const ownId = step.slice(prefix.length).replace(/\[\d+\]$/, '');
+  return ensemble.steps.find(({ id }) => id === ownId)?.agent;
 }
 
 /** Discards a question or change. @returns false when it was decided in the meantime */

@@ -27,13 +27,18 @@ export const hasAgent = (step: Step): step is AgentStep =>
  * @throws AgentError not_found
  */
 export async function resolveAgent(segment: Segment, step: AgentStep): Promise<AgentSpec> {
-  const { ensemble, services } = segment;
-  const inline = Object.hasOwn(ensemble.agents, step.agent) ? ensemble.agents[step.agent] : undefined;
-  return inline ? resolveGrants(inline, workspaceFolder(segment)) : await services.agents.get(step.agent);
+  const { scope, services, row } = segment;
+  const { agents } = scope.ensemble;
+  const inline = Object.hasOwn(agents, step.agent) ? agents[step.agent] : undefined;
+  const agent = inline
+    ? resolveGrants(inline, workspaceFolder(segment))
+    : await services.agents.get(step.agent);
+  const model = step.model ?? (agent.model === 'resident' ? row.resident_model : null);
+  return model === null ? agent : { ...agent, model };
 }
 
-const workspaceFolder = ({ ensemble, row }: Segment): string | undefined =>
-  resolveWorkspace(ensemble, JSON.parse(row.inputs) as Record<string, unknown>);
+const workspaceFolder = ({ scope }: Segment): string | undefined =>
+  resolveWorkspace(scope.ensemble, scope.inputs);
 
 /** Runs one attempt of a step's agent. Failures are results. */
 export async function runAttempt(
@@ -52,7 +57,10 @@ export async function runAttempt(
   };
   const { output_schema: schema } = step;
   try {
-    const prompt = renderTemplate(step.prompt, toStepPromptContext(row, segment.records, step.id));
+    const prompt = renderTemplate(
+      step.prompt,
+      toStepPromptContext(row, segment.records, step.id, segment.scope),
+    );
     const result = await services.turnRunner.run(
       {
         agent,
@@ -67,6 +75,7 @@ export async function runAttempt(
         },
         trace,
         onStaged: 'wait',
+        whileWaiting: (wait) => segment.lease.waitForPerson(wait, signal),
         beforeEffect: () => markSideEffects(segment, step.id),
       },
       emit,

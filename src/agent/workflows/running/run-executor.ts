@@ -7,6 +7,7 @@ import { discardStagedOfEndedRuns } from './questions.ts';
 import { findRun, listLiveRuns, type RunRow } from './rows.ts';
 import type { UnnumberedRunEvent } from './segment.ts';
 import { RunSlot } from './run-slot.ts';
+import { SlotLease } from './slot-lease.ts';
 import { parseGate, type StoredGate } from './stored-gate.ts';
 import type { RunServices } from './run-services.ts';
 
@@ -68,7 +69,8 @@ export class RunExecutor {
     const writer = log.open<UnnumberedRunEvent>(row.id, { nextSeq });
     const span = tracer.startSpan('run', row.id, { workflow: row.workflow }, { traceparent });
     const stopping = this.#stopping.signal;
-    const liveRun = new LiveRun({ services: this.#services, span, row, writer, stopping, ...options });
+    const lease = new SlotLease(this.slot, row.id);
+    const liveRun = new LiveRun({ services: this.#services, span, row, lease, writer, stopping, ...options });
     this.#live.set(row.id, liveRun);
     this.#runInBackground(async () => {
       const result = await liveRun.runSegment();
@@ -76,7 +78,7 @@ export class RunExecutor {
       // The last text deltas may be lost; the error is reported.
       await writer.end().catch((error: unknown) => this.#services.onFault(`the stream of ${row.id}`, error));
       this.#live.delete(row.id);
-      this.slot.release(row.id);
+      lease.close();
       if (result.kind === 'ended' || (result.kind === 'suspended' && result.gate.step === undefined))
         this.#served += 1;
       if (result.kind === 'suspended') this.waitAtGate(row.id, result.gate);

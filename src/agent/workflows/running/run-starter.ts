@@ -4,6 +4,7 @@ import { idempotencyConflict, requestDigest } from '../../idempotency.ts';
 import type { NewRunEvent } from '../../shapes/run.ts';
 import type { Ensemble } from '../definition/ensemble.ts';
 import { resolveInputs } from '../definition/inputs.ts';
+import { collectNestedSources } from '../definition/nested-workflows.ts';
 import { parseEnsemble } from '../definition/parse-ensemble.ts';
 import { runStartEvent } from './dispatch.ts';
 import { presentState } from './run-records.ts';
@@ -19,6 +20,8 @@ export interface StartRequest {
   readonly input?: string | undefined;
   readonly inputs?: Readonly<Record<string, unknown>> | undefined;
   readonly retried_from?: string | undefined;
+  /** Model in place of `resident`. */
+  readonly model?: string | undefined;
 }
 
 export interface StartedRun {
@@ -91,13 +94,26 @@ export class RunStarter {
     const workflowSource = await this.callable(workflow);
     const ensemble = parseStored(workflowSource.source);
     const inputs = resolveInputs(ensemble, request.inputs ?? {});
+    const nestedSources = await collectNestedSources(
+      ensemble,
+      async (name) => (await this.#options.workflows.findRunnable(name))?.source,
+    );
     if (request.retried_from !== undefined) await this.#requireFailed(request.retried_from, workflow);
     const id = ids.next();
     const { holder } = executor.slot;
     if (holder !== undefined || !executor.slot.tryAcquire(id)) throw runInFlight(holder ?? '');
     let inserted: InsertedRun | undefined;
     try {
-      inserted = await this.#insert(id, { workflow, ensemble, workflowSource, inputs, request, by, key });
+      inserted = await this.#insert(id, {
+        workflow,
+        ensemble,
+        workflowSource,
+        nestedSources,
+        inputs,
+        request,
+        by,
+        key,
+      });
     } finally {
       if (inserted?.gate || !inserted) executor.slot.release(id);
     }
@@ -169,6 +185,7 @@ interface NewRunData {
   readonly workflow: string;
   readonly ensemble: Ensemble;
   readonly workflowSource: WorkflowSource;
+  readonly nestedSources: Readonly<Record<string, string>>;
   readonly inputs: Readonly<Record<string, unknown>>;
   readonly request: StartRequest;
   readonly by: string;
@@ -184,7 +201,7 @@ interface InsertedRun extends Omit<StartedRun, 'id'> {
 
 const newRunRow = (
   id: string,
-  { workflow, workflowSource, inputs, request, key }: NewRunData,
+  { workflow, workflowSource, nestedSources, inputs, request, key }: NewRunData,
   store: Store,
 ): RunRow => ({
   id,
@@ -192,6 +209,8 @@ const newRunRow = (
   workflow,
   source: workflowSource.source,
   digest: workflowSource.digest,
+  nested_sources: Object.keys(nestedSources).length > 0 ? JSON.stringify(nestedSources) : null,
+  resident_model: request.model ?? null,
   state: 'running',
   outcome: null,
   waiting_on: null,

@@ -15,6 +15,7 @@ import { nextStepRow } from './step-rows.ts';
 import { resolveAgent, hasAgent, runAttempt, type AttemptResult } from './run-attempt.ts';
 import type { StoredGate } from './stored-gate.ts';
 import { toConditionContext, toRunContext } from './run-context.ts';
+import { isComposite, runComposite } from './composite-step.ts';
 
 export type StepResult =
   /** The step has ended or passed its gate; continue at the next step boundary. */
@@ -47,10 +48,10 @@ export async function advanceStep(segment: Segment, step: Step): Promise<StepRes
   }
 }
 
-async function isSkipped({ row, records, services }: Segment, step: Step): Promise<boolean> {
+async function isSkipped({ row, records, services, scope }: Segment, step: Step): Promise<boolean> {
   if (areAllNeedsSkipped(step, records)) return true;
   if (step.when === undefined) return false;
-  return !evaluateCondition(step.when, await toConditionContext(services, toRunContext(row, records)));
+  return !evaluateCondition(step.when, await toConditionContext(services, toRunContext(row, records, scope)));
 }
 
 /** Runs all attempts of a step in a span. */
@@ -78,6 +79,7 @@ const spanResults: Readonly<Record<StepResult['kind'], SpanResult>> = {
 };
 
 async function runAttempts(segment: Segment, step: Step, span: TraceSpan<'step'>): Promise<StepResult> {
+  if (isComposite(step)) return await runParts(segment, step);
   const { requests, stopping, records } = segment;
   let attempt = records.get(step.id)?.attempts ?? 0;
   // An interrupted attempt is repeated, whatever the number of attempts.
@@ -86,7 +88,9 @@ async function runAttempts(segment: Segment, step: Step, span: TraceSpan<'step'>
     attempt += 1;
     attemptsLeft -= 1;
     span.attributes.attempts = attempt;
-    const result = await tryAttempt(segment, step, attempt, span);
+    const result = await segment.agentSlots.run(() =>
+      segment.lease.use(() => tryAttempt(segment, step, attempt, span), stopping),
+    );
     if (result.kind === 'completed') return await endStep(segment, step, 'completed', result);
     if (result.kind === 'cancelled') return await endStep(segment, step, 'cancelled', result);
     if (result.kind === 'stopped') return await storeInterruption(segment, step, result);
@@ -96,6 +100,17 @@ async function runAttempts(segment: Segment, step: Step, span: TraceSpan<'step'>
     if (await requests.waitUntil(() => requests.cancel !== undefined, backoff * 1000, stopping))
       return await endStep(segment, step, 'cancelled', {});
   }
+}
+
+/** Runs a step that consists of others. They have records, attempts and retries of their own. */
+async function runParts(segment: Segment, step: Step): Promise<StepResult> {
+  const { services, row, writer, records } = segment;
+  const record = nextStepRow(row, step, records, services.store.time(), 'running');
+  await writer.appendWith({ type: 'step_start', step: step.id, attempt: 1 }, (tx) => upsertStep(tx, record));
+  records.set(step.id, record);
+  const result = await runComposite(segment, step);
+  if (result.kind === 'suspended' || result.kind === 'stopped') return result;
+  return await endStep(segment, step, result.kind, result.kind === 'cancelled' ? {} : result);
 }
 
 async function tryAttempt(
@@ -166,7 +181,7 @@ async function endStep(
   outcome: 'completed' | 'failed' | 'skipped' | 'cancelled',
   { output, error, usage }: StepOutput,
 ): Promise<StepResult> {
-  const { services, row, writer, records } = segment;
+  const { services, row, writer, records, waits } = segment;
   const now = services.store.time();
   const record: StepRow = {
     ...nextStepRow(row, step, records, now, outcome),
@@ -183,7 +198,12 @@ async function endStep(
   } as const;
   await writer.appendWith(event, async (tx) => {
     await upsertStep(tx, record);
-    await updateRun(tx, row.id, ['running'], { waiting_on: null, gate: null });
+    await updateRun(
+      tx,
+      row.id,
+      ['running'],
+      waits.size > 0 ? { waiting_on: 'approval' } : { waiting_on: null, gate: null },
+    );
     if (usage) await addUsage(tx, row.id, usage);
   });
   records.set(step.id, record);

@@ -2,10 +2,12 @@ import type { NewRunEvent, RunEvent } from '../../shapes/run.ts';
 import type { NewTurnEvent } from '../../shapes/turn-event.ts';
 import type { TraceSpan } from '../../../tracing/index.ts';
 import type { StreamWriter } from '../../event-log/stream-writer.ts';
-import type { Ensemble } from '../definition/ensemble.ts';
 import type { RunRequests } from './run-requests.ts';
 import type { RunRow, StepRow } from './rows.ts';
 import type { RunServices } from './run-services.ts';
+import type { RunWorkflows, Scope } from './scope.ts';
+import type { Semaphore } from './semaphore.ts';
+import type { SlotLease } from './slot-lease.ts';
 
 /** An event of a run before the log numbers it and its inner event. */
 export type UnnumberedRunEvent =
@@ -19,7 +21,18 @@ export interface Segment {
   readonly span: TraceSpan<'run'>;
   /** The run's row when the segment began. */
   readonly row: RunRow;
-  readonly ensemble: Ensemble;
+  readonly workflows: RunWorkflows;
+  /** The workflow whose steps run: the run's own, or one that a step runs. */
+  readonly scope: Scope;
+  /** Steps of the scope that may run at the same time. */
+  readonly parallel: number;
+  /** Lets as many agents of the run work at the same time as its workflow allows. */
+  readonly agentSlots: Semaphore;
+  readonly lease: SlotLease;
+  /** Steps that wait for a person's approval. */
+  readonly waits: Set<string>;
+  /** Step boundary, at which a run pauses or is cancelled. */
+  readonly boundary: () => Promise<'go_on' | 'cancelled'>;
   readonly writer: StreamWriter<UnnumberedRunEvent>;
   /** Stored step rows of this cycle, by step id. */
   readonly records: Map<string, StepRow>;

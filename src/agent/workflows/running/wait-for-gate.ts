@@ -2,6 +2,7 @@ import { sleep } from '../../../util/sleep.ts';
 import { AgentError } from '../../errors.ts';
 import { evaluateCondition } from '../definition/conditions.ts';
 import { currentCycle, findRun, findSteps } from './rows.ts';
+import { RunWorkflows } from './scope.ts';
 import type { StoredGate } from './stored-gate.ts';
 import { nextFiringAfter } from './suspend-run.ts';
 import { toConditionContext, toRunContext } from './run-context.ts';
@@ -89,7 +90,7 @@ async function waitForCondition(
   signal: AbortSignal,
 ): Promise<GateOpening> {
   const { expr = 'false', poll_secs = 30 } = gate;
-  const runContext = await readRunContext(services, id);
+  const runContext = await readRunContext(services, id, gate.step);
   const errorReporter = new ConditionErrorReporter(services, id);
   for (;;) {
     try {
@@ -106,10 +107,10 @@ const signalBatchSize = 100;
 async function waitForSignal(
   services: RunServices,
   id: string,
-  { name = '', where, signal_seq = 0 }: StoredGate,
+  { name = '', where, signal_seq = 0, step }: StoredGate,
   signal: AbortSignal,
 ): Promise<GateOpening> {
-  const runContext = await readRunContext(services, id);
+  const runContext = await readRunContext(services, id, step);
   const errorReporter = new ConditionErrorReporter(services, id);
   let lastSeq = signal_seq;
   for (;;) {
@@ -146,11 +147,12 @@ async function waitForApproval(
   };
 }
 
-async function readRunContext({ store }: RunServices, id: string) {
+async function readRunContext({ store }: RunServices, id: string, step = '') {
   return await store.read(async (db) => {
     const row = await findRun(db, id);
     if (!row) throw new Error(`the run ${id} is gone`);
-    return toRunContext(row, await findSteps(db, id, currentCycle(row)));
+    const records = await findSteps(db, id, currentCycle(row));
+    return toRunContext(row, records, new RunWorkflows(row).scopeOf(row, records, step));
   });
 }
 
