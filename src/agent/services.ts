@@ -61,9 +61,27 @@ export interface InterruptedWork {
   readonly resumes: number;
   /** Completion tokens of the turns that reported them. */
   readonly completionTokens: number;
-  /** The calls that were begun, by id: the change that each staged, and its output if it has one. */
-  readonly calls: ReadonlyMap<string, { readonly pendingId?: string; readonly output?: string }>;
+  /** The calls that were begun, by id. */
+  readonly calls: ReadonlyMap<string, BegunCall>;
 }
+
+export interface BegunCall {
+  /** When it was begun. */
+  readonly at: string;
+  /** The change that it staged, or the question whether to repeat it. */
+  readonly pendingId?: string;
+  readonly isQuestion?: boolean;
+  readonly output?: string;
+}
+
+/** In place of a tool's name: whether a call that may have been made is to be made again. */
+export const repeatQuestion = 'repeat_call';
+
+/** What became of a change that the grants approved, when the host ended while it was being made. */
+export type InterruptedChange =
+  | { readonly kind: 'not_begun' }
+  | { readonly kind: 'made'; readonly output: ToolOutput }
+  | { readonly kind: 'unknown' };
 
 export interface TurnTotals {
   readonly turns: number;
@@ -119,13 +137,20 @@ export interface PendingChangeService {
   applyNow(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<ToolOutput>;
   /** Stages a question of the host itself. Approving it applies no tool. */
   ask(
-    question: Pick<PendingChange, 'intent' | 'summary'> & {
-      readonly tool: 'approval_gate' | 'rerun_step';
-      readonly agent: string;
-      readonly runId: string;
-      readonly step: string;
-    },
+    question: Pick<PendingChange, 'intent' | 'summary'> &
+      Pick<ToolContext, 'agent' | 'taskId' | 'runId' | 'step' | 'sessionId'> & {
+        readonly tool: 'approval_gate' | 'rerun_step' | typeof repeatQuestion;
+      },
   ): Promise<PendingChange>;
+  /**
+   * What became of the change that a call of this tool began to make, without a person's approval.
+   * @param since when the call began
+   */
+  findInterrupted(
+    owner: Pick<ToolContext, 'taskId' | 'runId' | 'step'>,
+    tool: string,
+    since: string,
+  ): Promise<InterruptedChange>;
   list(): Promise<PendingChange[]>;
   /**
    * Idempotent. The signal ends the waiting, not the application of the change.

@@ -1,5 +1,5 @@
 /** Conversations with a task, approvals within it, and tasks that go on after a restart: a real host over a scripted model. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type Line, openConversationWorld } from '../support/conversation-world.ts';
@@ -381,6 +381,54 @@ describe('a task of a host that was killed', () => {
     ]);
     expect(gateway.requests.at(-1)?.body.messages.at(-1)?.content).toContain('may have been done');
     expect(readFileSync(join(folder, 'log'), 'utf8')).toBe('x\n');
+  });
+
+  it('asks whether to repeat a command that may have run, where changes wait for a person', async () => {
+    const { task, events, detail, json, waiting, kill, start, folder } = await startWorld(
+      ({ body: { messages } }) =>
+        messages.at(-1)?.role === 'user'
+          ? {
+              calls: [
+                {
+                  name: 'run_command',
+                  arguments: { intent: 'x', argv: ['sh', '-c', 'echo x >> log; test -f go || sleep 60'] },
+                },
+              ],
+            }
+          : { text: 'I looked.' },
+      { autoApprove: ['run_command'] },
+    );
+    mkdirSync(folder, { recursive: true });
+    const log = () => readFileSync(join(folder, 'log'), 'utf8');
+    for (const decision of ['approve', 'discard']) {
+      const response = await task('Run it.', { approvals: 'wait' });
+      const id = decision === 'approve' ? 't1' : 't2';
+      await until(() => existsSync(join(folder, 'log')));
+      await kill();
+      await response.text().catch(() => '');
+      await start();
+      const question = await waiting(id);
+      expect((await json('GET', `/pending/${question}`)).body).toMatchObject({
+        tool: 'repeat_call',
+        task_id: id,
+        risk: 'high',
+        summary: expect.stringContaining('run_command'),
+      });
+      // The question outlives the host, too.
+      await kill();
+      await start();
+      expect(await waiting(id)).toBe(question);
+      expect(log()).toBe('x\n');
+      writeFileSync(join(folder, 'go'), '');
+      expect((await json('POST', `/pending/${question}/${decision}`)).status).toBe(200);
+      await until(async () => (await detail(id))['state'] === 'completed');
+      const [[ok, output] = [], ...rest] = resultsOf(await events(id));
+      expect(rest).toEqual([]);
+      expect(ok).toBe(decision === 'approve');
+      if (decision === 'discard') expect(output).toContain('A person did not let it be made again');
+      expect(log()).toBe(decision === 'approve' ? 'x\nx\n' : 'x\n');
+      for (const name of ['log', 'go']) rmSync(join(folder, name));
+    }
   });
 
   it('ends where its agent is gone', async () => {

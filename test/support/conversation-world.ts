@@ -17,7 +17,7 @@ type Body = Readonly<Record<string, unknown>>;
 /** A host that can be ended and started again over the same data, its agent `worker`, and the agent's folder. */
 export async function openConversationWorld(
   script: OpenAiScript,
-  { autoApprove = [] as string[], tables = '' } = {},
+  { autoApprove = [] as string[], tables = '', flags = [] as string[] } = {},
 ) {
   const gateway = await scriptedOpenAi(script);
   const dataDir = freshDataDir();
@@ -27,12 +27,19 @@ export async function openConversationWorld(
   let host: HostProcess;
   let base = '';
   const start = async () => {
-    host = startSource(['--config', config, '--data-dir', dataDir, '--port', '0']);
+    host = startSource(['--config', config, '--data-dir', dataDir, '--port', '0', ...flags]);
     base = `${await host.url()}/agent/v1`;
   };
   await start();
-  const call = async (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
+  const call = async (
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+    text?: string,
+  ) =>
     fetch(base + path, {
+      ...(text === undefined ? {} : { body: text }),
       method,
       headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),

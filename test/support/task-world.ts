@@ -99,6 +99,8 @@ export async function openTaskWorld(url: string, options: Options = {}) {
       applyNow: (tool, { payload }, { signal }) => tool.apply(payload, signal),
       decision: () => new Promise(() => undefined),
       stopApplying: () => false,
+      ask: () => Promise.reject(new Error('no question is expected')),
+      findInterrupted: () => Promise.resolve({ kind: 'unknown' }),
     },
     sessions,
     clock: { now: () => new Date(), monotonic: () => performance.now() },

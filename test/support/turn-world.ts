@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/agent/clock.ts';
 import type { ChatModel, ChatModelEvent, ChatModelRequest } from '../../src/agent/chat-model.ts';
-import type { ChangeDecision, TurnLoopRequest } from '../../src/agent/services.ts';
+import type { ChangeDecision, InterruptedChange, TurnLoopRequest } from '../../src/agent/services.ts';
 import { type AgentSpec, agentSpec } from '../../src/agent/shapes/agent-spec.ts';
 import type { NewTurnEvent } from '../../src/agent/shapes/turn-event.ts';
 import type { ChangeTool, Proposal, ReadTool, Tool, ToolContext, ToolOutput } from '../../src/agent/tool.ts';
@@ -89,6 +89,8 @@ interface World {
   readonly clock?: Clock;
   /** The decision of a person; undefined: no decision is ever made. */
   readonly decision?: (id: string, signal: AbortSignal) => Promise<ChangeDecision>;
+  /** What became of a change that the host ended in. */
+  readonly interrupted?: () => Promise<InterruptedChange>;
   readonly revoked?: () => boolean;
   readonly tracer?: Tracer;
 }
@@ -100,6 +102,7 @@ export function turnWorld({
   agent,
   clock,
   decision,
+  interrupted,
   revoked,
   tracer = noopTracer,
 }: World) {
@@ -127,6 +130,21 @@ export function turnWorld({
         done.push(`apply ${tool.name}`);
         return Promise.resolve(okOutput('applied at once'));
       },
+      ask: ({ tool, agent: by, intent, summary }) => {
+        done.push(`ask ${tool}`);
+        const at = '2026-01-01T00:00:00.000Z';
+        const about = { agent: by, created_at: at, expires_at: at };
+        return Promise.resolve({
+          id: `p${done.length}`,
+          kind: 'tool_call',
+          tool,
+          intent,
+          summary,
+          risk: 'high',
+          ...about,
+        });
+      },
+      findInterrupted: interrupted ?? (() => Promise.resolve({ kind: 'unknown' })),
       decision: decision ?? neverDecided,
       stopApplying: () => false,
     },

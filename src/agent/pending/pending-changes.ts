@@ -1,7 +1,14 @@
 import { type Store, StoreError } from '../../store/index.ts';
 import { raceAbort } from '../../util/race-abort.ts';
 import type { Clock } from '../clock.ts';
-import type { PendingChangeService, ChangeDecision, SignalStore, Toolbox } from '../services.ts';
+import {
+  type ChangeDecision,
+  type InterruptedChange,
+  type PendingChangeService,
+  repeatQuestion,
+  type SignalStore,
+  type Toolbox,
+} from '../services.ts';
 import type { PendingChange, PendingChangeDetail } from '../shapes/pending-change.ts';
 import type {
   ChangeSet,
@@ -51,7 +58,7 @@ const maxWaitMs = 30_000;
 const maxStaged = 100;
 
 /** Questions of the host itself, with their risk. Approving one applies no tool. */
-const questionRisks = { approval_gate: 'low', rerun_step: 'high' } as const;
+const questionRisks = { approval_gate: 'low', rerun_step: 'high', [repeatQuestion]: 'high' } as const;
 const isQuestion = (tool: string) => Object.hasOwn(questionRisks, tool);
 
 /** Pending changes: staging, approval and application. A decision is stored before anyone is notified. */
@@ -116,12 +123,31 @@ export class PendingChanges implements PendingChangeService {
   }
 
   async ask(question: Parameters<PendingChangeService['ask']>[0]): Promise<PendingChange> {
-    const { tool, agent, runId: run_id, step, intent, summary } = question;
-    const questionColumns = { tool, agent, run_id, step, intent, summary };
+    const { tool, agent, taskId, runId, step, sessionId, intent, summary } = question;
+    const owner = {
+      task_id: taskId ?? null,
+      run_id: runId ?? null,
+      step: step ?? null,
+      session_id: sessionId ?? null,
+    };
+    const questionColumns = { tool, agent, ...owner, intent, summary };
     const risk = questionRisks[tool];
     return toPendingChange(
       await this.#pendingStore.add({ ...questionColumns, kind: 'tool_call', risk, payload: 'null' }),
     );
+  }
+
+  async findInterrupted(
+    owner: Parameters<PendingChangeService['findInterrupted']>[0],
+    tool: string,
+    since: string,
+  ): Promise<InterruptedChange> {
+    const id = await this.#pendingStore.findAutoApproved(owner, tool, since);
+    if (id === undefined) return { kind: 'not_begun' };
+    const row = await this.#readCurrent(id);
+    const output = readOutput(row);
+    const isUnknown = (await this.#pendingStore.findReason(id)) === 'may_have_run';
+    return output && !isUnknown ? { kind: 'made', output } : { kind: 'unknown' };
   }
 
   async list(): Promise<PendingChange[]> {

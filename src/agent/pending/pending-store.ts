@@ -241,6 +241,43 @@ export class PendingStore {
     return act?.note ?? undefined;
   }
 
+  /** Id of the last change that the grants approved for a tool, from a time on. */
+  async findAutoApproved(
+    { taskId, runId, step }: { taskId?: string; runId?: string; step?: string },
+    tool: string,
+    since: string,
+  ): Promise<string | undefined> {
+    const row = await this.#store.read((db) =>
+      db
+        .selectFrom('pending')
+        .select('id')
+        .where('task_id', 'is not distinct from', taskId ?? null)
+        .where('run_id', 'is not distinct from', runId ?? null)
+        .where('step', 'is not distinct from', step ?? null)
+        .where('tool', '=', tool)
+        .where('decided_by', 'like', 'agent:%')
+        .where('created_at', '>=', since)
+        .orderBy('n', 'desc')
+        .limit(1)
+        .executeTakeFirst(),
+    );
+    return row?.id;
+  }
+
+  /** Reason of the last act on a change. */
+  async findReason(id: string): Promise<string | undefined> {
+    const act = await this.#store.read((db) =>
+      db
+        .selectFrom('acts')
+        .select('reason')
+        .where('target', '=', id)
+        .orderBy('seq', 'desc')
+        .limit(1)
+        .executeTakeFirst(),
+    );
+    return act?.reason ?? undefined;
+  }
+
   /** Journals a refused decision. */
   async journalRefusal(
     row: PendingRow,

@@ -6,7 +6,7 @@ import type { EventLog } from '../event-log.ts';
 import type { StoreSessions } from '../services.ts';
 import type { Route } from '../shapes/common.ts';
 import type { TaskRequest } from '../shapes/task.ts';
-import { insertMessages } from './task-conversation.ts';
+import { insertMessages } from '../stored-conversation.ts';
 import { taskTitle } from './task-texts.ts';
 
 export interface NewTask {
@@ -57,7 +57,7 @@ export async function insertTask(
     part: 1,
   };
   await tx.insertInto('tasks').values(row).execute();
-  await insertMessages(tx, store, { taskId: id, first: 0, messages });
+  await insertMessages(tx, store, { id, first: 0, messages });
   await log.insert(tx, id, 0, { type: 'start', task_id: id, agent: request.agent, session_id: sessionId });
   return { id, sessionId, capability };
 }

@@ -8,7 +8,7 @@ import type { Route } from '../shapes/common.ts';
 import type { MessageRequest, TaskRequest } from '../shapes/task.ts';
 import type { StartedTask } from './insert-task.ts';
 import type { TaskRow } from './rows.ts';
-import { insertMessages } from './task-conversation.ts';
+import { insertMessages } from '../stored-conversation.ts';
 
 /** Parts of a task's conversation: its own request, and each message after it. */
 
@@ -108,7 +108,7 @@ export async function insertPart(
       idempotency_key: idempotencyKey ?? null,
     })
     .execute();
-  await insertMessages(tx, store, { taskId: id, ...added });
+  await insertMessages(tx, store, { id, ...added });
   await log.insert(tx, id, firstSeq, {
     type: 'message',
     part,

@@ -4,12 +4,12 @@ import type { TurnEvent } from '../shapes/turn-event.ts';
 /** Events that are fetched at a time. */
 const readBatchSize = 64;
 
-/** Reads the stored events of a task; does not wait for new ones. */
-export async function* readStoredEvents(
+/** Reads the stored events of a task or run; does not wait for new ones. */
+export async function* readStoredEvents<Event = TurnEvent>(
   store: Store,
   stream: string,
   after = -1,
-): AsyncGenerator<TurnEvent, void, undefined> {
+): AsyncGenerator<Event, void, undefined> {
   let last = after;
   for (;;) {
     const rows = await store.read((db) =>
@@ -24,7 +24,7 @@ export async function* readStoredEvents(
     );
     for (const { seq, event } of rows) {
       last = seq;
-      yield JSON.parse(event) as TurnEvent;
+      yield JSON.parse(event) as Event;
     }
     if (rows.length < readBatchSize) return;
   }

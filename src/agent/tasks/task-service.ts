@@ -18,7 +18,7 @@ import { requestDigest } from '../idempotency.ts';
 import { findTaskByKey, insertTask, type StartedTask } from './insert-task.ts';
 import { readStoredEvents } from './stored-events.ts';
 import { findPartByKey, insertPart, partId, readPart, requestOfPart, taskRunning } from './parts.ts';
-import { describeOpenCalls, newConversation, readConversation, withPart } from './task-conversation.ts';
+import { describeOpenCalls, newConversation, readConversation, withPart } from '../stored-conversation.ts';
 import { partMessages, promptMessage } from '../turns/message-history.ts';
 import { summarizeTurns } from './turn-summary.ts';
 
@@ -132,7 +132,7 @@ export class TaskService implements LiveSessionSource {
       const event = { type: 'aborted', reason: 'error', message } as const;
       await endOrphanedTask(this.#options, id, event, firstSeq);
     };
-    const conversation = await readConversation(store, id, { firstSeq });
+    const conversation = await readConversation(store, id, readStoredEvents(store, id), { firstSeq });
     if (conversation.messages.length === 0) return await end(endedMessage);
     if ((conversation.interrupted?.resumes ?? 0) >= maxResumes)
       return await end(`The host ended ${maxResumes + 1} times during this task.`);
@@ -186,7 +186,7 @@ export class TaskService implements LiveSessionSource {
     const request = requestOfPart(task, message);
     const plan = await planTask(request, agents);
     const { route } = chatModels.find(plan.agent.model);
-    const conversation = await readConversation(store, id);
+    const conversation = await readConversation(store, id, readStoredEvents(store, id));
     if (conversation.messages.length === 0) throw noConversation(id);
     const messages = partMessages(
       conversation.messages,

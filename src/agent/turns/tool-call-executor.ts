@@ -5,7 +5,13 @@ import { globMatches } from '../agents/name-glob.ts';
 import { StoreError } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
 import type { ChatModelToolCall } from '../chat-model.ts';
-import type { PendingChangeService, StoreSessions, TurnLoopRequest } from '../services.ts';
+import {
+  type BegunCall,
+  type PendingChangeService,
+  repeatQuestion,
+  type StoreSessions,
+  type TurnLoopRequest,
+} from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
 import type { ChangeTool, Proposal, Tool, ToolContext } from '../tool.ts';
 import { CallControl, CallStopped, type RunningCall } from './call-control.ts';
@@ -18,7 +24,7 @@ import type { ToolCallOutcome, TurnTracer } from './turn-tracer.ts';
 export interface ToolCallExecutorOptions {
   readonly changes: Pick<
     PendingChangeService,
-    'stage' | 'stagedFiles' | 'applyNow' | 'decision' | 'stopApplying'
+    'stage' | 'stagedFiles' | 'applyNow' | 'decision' | 'stopApplying' | 'ask' | 'findInterrupted'
   >;
   readonly sessions: Pick<StoreSessions, 'isRevoked'>;
   readonly request: TurnLoopRequest;
@@ -113,31 +119,62 @@ export class ToolCallExecutor {
    * Goes on with a call after an interruption.
    * @param begun what is known of the call, if it was begun
    */
-  async goOn(
-    call: ChatModelToolCall,
-    begun: { readonly pendingId?: string; readonly output?: string } | undefined,
-  ): Promise<string> {
-    const { emit, tools, request } = this.#options;
+  async goOn(call: ChatModelToolCall, begun: BegunCall | undefined): Promise<string> {
+    const { emit } = this.#options;
     if (!begun) return await this.execute(call);
-    const { pendingId } = begun;
     if (begun.output !== undefined) return begun.output;
-    const tool = tools.get(call.name);
-    const outcome =
-      pendingId !== undefined
-        ? request.onStaged === 'wait'
-          ? await this.#calls.run((running) => this.#awaitDecision(pendingId, running))
-          : stagedOutcome(pendingId)
-        : tool?.kind === 'read'
-          ? await this.#runRead(call)
-          : failedOutcome('interrupted', interruptedMessage);
+    const outcome = await this.#goOnWith(call, begun);
     const { ok, output, truncated } = truncateOutput(outcome);
     await emit({ type: 'tool_result', call_id: call.id, ok, output, truncated });
     this.#countFailure(call, ok);
     return output;
   }
 
-  /** Runs a call that changes nothing, whose event was emitted. */
-  async #runRead(call: ChatModelToolCall): Promise<ToolCallOutcome> {
+  async #goOnWith(call: ChatModelToolCall, begun: BegunCall): Promise<ToolCallOutcome> {
+    const { changes, request, tools } = this.#options;
+    const { pendingId } = begun;
+    if (pendingId !== undefined) {
+      if (begun.isQuestion) return await this.#repeatIfApproved(call, pendingId);
+      if (request.onStaged !== 'wait') return stagedOutcome(pendingId);
+      return await this.#calls.run((running) => this.#awaitDecision(pendingId, running));
+    }
+    if (tools.get(call.name)?.kind !== 'change') return await this.#runBegun(call);
+    const change = await changes.findInterrupted(request.owner, call.name, begun.at);
+    switch (change.kind) {
+      case 'not_begun':
+        return await this.#runBegun(call);
+      case 'made':
+        return change.output;
+      case 'unknown':
+        // Nobody decides on changes of a task that does not wait for decisions.
+        if (request.onStaged !== 'wait') return failedOutcome('interrupted', interruptedMessage);
+        return await this.#repeatIfApproved(call, await this.#askToRepeat(call));
+    }
+  }
+
+  /** Asks a person whether to make a call again that may have been made. @returns the id of the question */
+  async #askToRepeat({ name, arguments: text }: ChatModelToolCall): Promise<string> {
+    const { changes, request, emit } = this.#options;
+    const { id, summary } = await changes.ask({
+      ...request.owner,
+      tool: repeatQuestion,
+      agent: request.agent.name,
+      intent: `The host ended while this call of ${name} ran. It may have been made, in whole or in part; check that before you decide.`,
+      summary: `Make the call of ${name} again, with ${text.length > 500 ? `${text.slice(0, 500)} ...` : text}`,
+    });
+    await emit({ type: 'staged', pending_id: id, tool: repeatQuestion, summary });
+    return id;
+  }
+
+  async #repeatIfApproved(call: ChatModelToolCall, question: string): Promise<ToolCallOutcome> {
+    const { ok } = await this.#calls.run((running) => this.#awaitDecision(question, running));
+    return ok
+      ? await this.#runBegun(call)
+      : failedOutcome('interrupted', `${interruptedMessage} A person did not let it be made again.`);
+  }
+
+  /** Runs a call whose event was emitted. */
+  async #runBegun(call: ChatModelToolCall): Promise<ToolCallOutcome> {
     const { turnTracer, tools } = this.#options;
     const args = parseArguments(call.arguments);
     return await turnTracer.traceToolCall(call, tools.get(call.name), (span) =>

@@ -21,7 +21,7 @@ export interface TurnLoopOptions {
   readonly toolbox: Pick<Toolbox, 'granted'>;
   readonly changes: Pick<
     PendingChangeService,
-    'stage' | 'stagedFiles' | 'applyNow' | 'decision' | 'stopApplying'
+    'stage' | 'stagedFiles' | 'applyNow' | 'decision' | 'stopApplying' | 'ask' | 'findInterrupted'
   >;
   readonly sessions: Pick<StoreSessions, 'isRevoked'>;
   readonly clock: Clock;

@@ -2,7 +2,7 @@ import { AgentError } from '../../errors.ts';
 import type { NewTurnEvent } from '../../shapes/turn-event.ts';
 import { discardStaged } from './questions.ts';
 import { updateRun } from './rows.ts';
-import type { Segment } from './segment.ts';
+import { type Segment, stillWaiting } from './segment.ts';
 
 /**
  * Tracks the wait of a running step for the decision on a change that its agent staged. During this wait a cancellation
@@ -46,8 +46,7 @@ export class DecisionWait {
     this.#pendingId = undefined;
     const { services, row, waits } = this.#segment;
     waits.delete(this.#step);
-    const waiting_on = waits.size > 0 ? 'approval' : null;
-    await services.store.transaction((tx) => updateRun(tx, row.id, ['running'], { waiting_on }));
+    await services.store.transaction((tx) => updateRun(tx, row.id, ['running'], stillWaiting(this.#segment)));
   }
 
   /** Ends the attempt, and withdraws a change that still waits. */

@@ -4,7 +4,7 @@ import type { Gate, Step } from '../definition/ensemble.ts';
 import { renderTemplate } from '../definition/templates.ts';
 import { askOnce, discardStaged } from './questions.ts';
 import { updateRun, upsertStep } from './rows.ts';
-import type { Segment } from './segment.ts';
+import { type Segment, stillWaiting } from './segment.ts';
 import { createStepGate, parseGate, type StoredGate } from './stored-gate.ts';
 import { nextStepRow } from './step-rows.ts';
 import { toConditionContext, toRunContext } from './run-context.ts';
@@ -115,17 +115,13 @@ async function parkStep(
 }
 
 /** Marks the step as running, before its agent starts. */
-async function passGate({ services, row, records, waits }: Segment, step: GatedStep): Promise<void> {
+async function passGate(segment: Segment, step: GatedStep): Promise<void> {
+  const { services, row, records, waits } = segment;
   waits.delete(step.id);
   const record = nextStepRow(row, step, records, services.store.time(), 'running');
   await services.store.transaction(async (tx) => {
     await upsertStep(tx, record);
-    await updateRun(
-      tx,
-      row.id,
-      ['running'],
-      waits.size > 0 ? { waiting_on: 'approval' } : { waiting_on: null, gate: null },
-    );
+    await updateRun(tx, row.id, ['running'], stillWaiting(segment));
   });
   records.set(step.id, record);
 }

@@ -11,6 +11,7 @@ import {
   shortenMessage,
 } from './end-run.ts';
 import { RunRequests } from './run-requests.ts';
+import { resumedConversation } from './attempt-conversation.ts';
 import { runResult } from './progress.ts';
 import { askWhetherToRerun, discardAllStaged } from './questions.ts';
 import { updateRun, currentCycle, findSteps, type RunRow } from './rows.ts';
@@ -142,8 +143,8 @@ export class LiveRun {
   }
 
   /**
-   * Recovers the steps that a crash or a stop of the host interrupted. One that may have had side effects is rerun only
-   * after approval; the run suspends for one of them at a time.
+   * Recovers the steps that a crash or a stop of the host interrupted. They go on where they were; one that cannot, and
+   * that may have had side effects, is rerun only after approval. The run suspends for one of them at a time.
    */
   async #recoverSteps(segment: Segment): Promise<SegmentResult | undefined> {
     const { row, records, services } = segment;
@@ -151,7 +152,10 @@ export class LiveRun {
     const interrupted = [...records.values()].filter(
       ({ state, attempts }) => states.includes(state) && attempts > 0,
     );
-    for (const { step, side_effects } of interrupted) {
+    for (const record of interrupted) {
+      const { step, side_effects } = record;
+      // It goes on at its last call, which is asked about if it may have been made.
+      if (await resumedConversation(segment, record)) continue;
       await discardAllStaged(services, { runId: row.id, step }, 'host', `the step '${step}' was interrupted`);
       if (side_effects === 1 && this.requests.cancel === undefined)
         return await this.#suspend(segment, await askWhetherToRerun(segment, step), 'crash');

@@ -1,5 +1,7 @@
 import { AgentError } from '../../errors.ts';
-import type { TurnLoopRequest, TurnLoopResult } from '../../services.ts';
+import type { TraceSpan } from '../../../tracing/index.ts';
+import type { Conversation, TurnLoopResult } from '../../services.ts';
+import { beginConversation } from './attempt-conversation.ts';
 import type { AgentSpec } from '../../shapes/agent-spec.ts';
 import type { NewTurnEvent } from '../../shapes/turn-event.ts';
 import type { Step } from '../definition/ensemble.ts';
@@ -40,12 +42,19 @@ export async function resolveAgent(segment: Segment, step: AgentStep): Promise<A
 const workspaceFolder = ({ scope }: Segment): string | undefined =>
   resolveWorkspace(scope.ensemble, scope.inputs);
 
-/** Runs one attempt of a step's agent. Failures are results. */
+interface RunningAttempt {
+  readonly id: string;
+  /** The conversation of an interrupted attempt, which goes on. */
+  readonly resumed: Conversation | undefined;
+  readonly span: TraceSpan<'step'>;
+}
+
+/** Runs one attempt of a step's agent, or goes on with it. Failures are results. */
 export async function runAttempt(
   segment: Segment,
   step: AgentStep,
   agent: AgentSpec,
-  trace: TurnLoopRequest['trace'],
+  { id, resumed, span }: RunningAttempt,
 ): Promise<AttemptResult> {
   const { services, row, writer, stopping } = segment;
   const decisionWait = new DecisionWait(segment, step.id);
@@ -61,10 +70,14 @@ export async function runAttempt(
       step.prompt,
       toStepPromptContext(row, segment.records, step.id, segment.scope),
     );
+    const conversation = resumed ?? (await beginConversation(services.store, id, prompt));
+    if (resumed) await goOn(segment, step, resumed, decisionWait);
+    const idPrefix = resumed ? `${id}@${resumed.lastTurn}` : id;
     const result = await services.turnRunner.run(
       {
         agent,
         prompt,
+        conversation,
         cwd: workspaceFolder(segment),
         ...(schema ? { responseFormat: { type: 'json_schema', schema } } : {}),
         limits: { ...step.limits, timeout_secs: attemptTimeoutSecs(step, agent) },
@@ -73,7 +86,7 @@ export async function runAttempt(
           step: step.id,
           ...(row.session_id === null ? {} : { sessionId: row.session_id }),
         },
-        trace,
+        trace: { span, idPrefix },
         onStaged: 'wait',
         whileWaiting: (wait) => segment.lease.waitForPerson(wait, signal),
         beforeEffect: () => markSideEffects(segment, step.id),
@@ -91,6 +104,20 @@ export async function runAttempt(
   } finally {
     await decisionWait.end();
   }
+}
+
+/** A change that was staged before waits for the same decision. */
+async function goOn(
+  { writer }: Segment,
+  { id }: Step,
+  { interrupted }: Conversation,
+  decisionWait: DecisionWait,
+): Promise<void> {
+  await writer.append({ type: 'step_event', step: id, event: { type: 'resumed' } });
+  const waiting = [...(interrupted?.calls.values() ?? [])].find(
+    ({ pendingId, output }) => pendingId !== undefined && output === undefined,
+  );
+  if (waiting?.pendingId !== undefined) await decisionWait.begin(waiting.pendingId);
 }
 
 /** The shortest of the configured timeouts. */

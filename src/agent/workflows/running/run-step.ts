@@ -1,5 +1,6 @@
 import { toSpanResult } from '../../to-span-result.ts';
 import { AgentError } from '../../errors.ts';
+import type { Conversation } from '../../services.ts';
 import type { AgentSpec } from '../../shapes/agent-spec.ts';
 import type { Tx } from '../../../store/index.ts';
 import type { SpanResult, TraceSpan } from '../../../tracing/index.ts';
@@ -9,8 +10,9 @@ import type { Step } from '../definition/ensemble.ts';
 import { shortenMessage } from './end-run.ts';
 import { enterGate, hasGate } from './gates.ts';
 import { areAllNeedsSkipped } from './progress.ts';
-import { updateRun, currentCycle, upsertStep, type StepRow } from './rows.ts';
-import type { Segment } from './segment.ts';
+import { attemptId, resumedConversation } from './attempt-conversation.ts';
+import { updateRun, upsertStep, type StepRow } from './rows.ts';
+import { type Segment, stillWaiting } from './segment.ts';
 import { nextStepRow } from './step-rows.ts';
 import { resolveAgent, hasAgent, runAttempt, type AttemptResult } from './run-attempt.ts';
 import type { StoredGate } from './stored-gate.ts';
@@ -81,15 +83,20 @@ const spanResults: Readonly<Record<StepResult['kind'], SpanResult>> = {
 async function runAttempts(segment: Segment, step: Step, span: TraceSpan<'step'>): Promise<StepResult> {
   if (isComposite(step)) return await runParts(segment, step);
   const { requests, stopping, records } = segment;
-  let attempt = records.get(step.id)?.attempts ?? 0;
+  const record = records.get(step.id);
+  // Read before anything else changes the record. It applies to the first attempt here.
+  let resumed = record && hasAgent(step) ? await resumedConversation(segment, record) : undefined;
+  let attempt = (record?.attempts ?? 0) - (resumed ? 1 : 0);
   // An interrupted attempt is repeated, whatever the number of attempts.
   let attemptsLeft = Math.max(1, step.retry.attempts - attempt);
   for (let backoff = step.retry.backoff_secs; ; backoff = Math.min(backoff * 2, maxBackoffSecs)) {
     attempt += 1;
     attemptsLeft -= 1;
     span.attributes.attempts = attempt;
+    const running = { attempt, resumed, span };
+    resumed = undefined;
     const result = await segment.agentSlots.run(() =>
-      segment.lease.use(() => tryAttempt(segment, step, attempt, span), stopping),
+      segment.lease.use(() => tryAttempt(segment, step, running), stopping),
     );
     if (result.kind === 'completed') return await endStep(segment, step, 'completed', result);
     if (result.kind === 'cancelled') return await endStep(segment, step, 'cancelled', result);
@@ -116,8 +123,7 @@ async function runParts(segment: Segment, step: Step): Promise<StepResult> {
 async function tryAttempt(
   segment: Segment,
   step: Step,
-  attempt: number,
-  span: TraceSpan<'step'>,
+  { attempt, resumed, span }: { attempt: number; resumed: Conversation | undefined; span: TraceSpan<'step'> },
 ): Promise<AttemptResult> {
   let agent: AgentSpec | undefined;
   let agentError: string | undefined;
@@ -127,14 +133,25 @@ async function tryAttempt(
     if (!(error instanceof AgentError)) throw error;
     agentError = error.message;
   }
-  await startAttempt(segment, step, attempt, agent);
+  if (resumed) await goOnWithAttempt(segment, step);
+  else await startAttempt(segment, step, attempt, agent);
   if (agentError !== undefined) return { kind: 'failed', error: agentError };
   if (agent && hasAgent(step)) {
-    const ids = `${segment.row.id}:${currentCycle(segment.row)}:${step.id}:${attempt}`;
-    return await runAttempt(segment, step, agent, { span: span, idPrefix: ids });
+    return await runAttempt(segment, step, agent, {
+      id: attemptId(segment, step.id, attempt),
+      resumed,
+      span,
+    });
   }
   const gateInputs = segment.records.get(step.id)?.gate_inputs ?? null;
   return { kind: 'completed', output: gateInputs === null ? true : (JSON.parse(gateInputs) as unknown) };
+}
+
+async function goOnWithAttempt(segment: Segment, step: Step): Promise<void> {
+  await updateStep(segment, step, { error: null }, async (tx) => {
+    const last_event = `went on with '${step.id}' after a restart`;
+    await updateRun(tx, segment.row.id, ['running'], { last_event });
+  });
 }
 
 async function startAttempt(
@@ -151,7 +168,10 @@ async function startAttempt(
   };
   await writer.appendWith({ type: 'step_start', step: step.id, attempt }, async (tx) => {
     await upsertStep(tx, record);
-    await updateRun(tx, row.id, ['running'], agent ? currentRoute(segment, agent) : { waiting_on: null });
+    await updateRun(tx, row.id, ['running'], {
+      ...stillWaiting(segment),
+      ...(agent ? currentRoute(segment, agent) : {}),
+    });
   });
   records.set(step.id, record);
 }
@@ -159,10 +179,10 @@ async function startAttempt(
 /** Route of the model that the run uses now. */
 function currentRoute({ services }: Segment, { model }: AgentSpec) {
   try {
-    return { waiting_on: null, ...services.chatModels.find(model).route };
+    return services.chatModels.find(model).route;
   } catch (error) {
     // The model is unavailable; the step reports the error.
-    if (error instanceof AgentError) return { waiting_on: null };
+    if (error instanceof AgentError) return {};
     throw error;
   }
 }
@@ -181,7 +201,7 @@ async function endStep(
   outcome: 'completed' | 'failed' | 'skipped' | 'cancelled',
   { output, error, usage }: StepOutput,
 ): Promise<StepResult> {
-  const { services, row, writer, records, waits } = segment;
+  const { services, row, writer, records } = segment;
   const now = services.store.time();
   const record: StepRow = {
     ...nextStepRow(row, step, records, now, outcome),
@@ -198,12 +218,7 @@ async function endStep(
   } as const;
   await writer.appendWith(event, async (tx) => {
     await upsertStep(tx, record);
-    await updateRun(
-      tx,
-      row.id,
-      ['running'],
-      waits.size > 0 ? { waiting_on: 'approval' } : { waiting_on: null, gate: null },
-    );
+    await updateRun(tx, row.id, ['running'], waitingUpdate(segment));
     if (usage) await addUsage(tx, row.id, usage);
   });
   records.set(step.id, record);

@@ -14,6 +14,10 @@ export type UnnumberedRunEvent =
   | Exclude<NewRunEvent, { type: 'step_event' }>
   | (Omit<Extract<RunEvent, { type: 'step_event' }>, 'seq' | 'ts' | 'event'> & { event: NewTurnEvent });
 
+/** Columns of a run when one of its steps goes on: others may still wait for a person. */
+export const stillWaiting = ({ waits }: Pick<Segment, 'waits'>) =>
+  waits.size > 0 ? { waiting_on: 'approval' as const } : { waiting_on: null, gate: null };
+
 /** State of a run's open segment. */
 export interface Segment {
   readonly services: RunServices;

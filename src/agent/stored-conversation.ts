@@ -1,49 +1,47 @@
-import type { Store, Tx } from '../../store/index.ts';
-import type { ChatModelMessage } from '../chat-model.ts';
-import type { ToolOutput } from '../tool.ts';
-import { unansweredCallsOf } from '../turns/message-history.ts';
-import type { Conversation, InterruptedWork } from '../services.ts';
-import type { TurnEvent } from '../shapes/turn-event.ts';
-import { readStoredEvents } from './stored-events.ts';
+import type { Store, Tx } from '../store/index.ts';
+import type { ChatModelMessage } from './chat-model.ts';
+import type { ToolOutput } from './tool.ts';
+import { unansweredCallsOf } from './turns/message-history.ts';
+import { type BegunCall, type Conversation, type InterruptedWork, repeatQuestion } from './services.ts';
+import type { TurnEvent } from './shapes/turn-event.ts';
 
-/** The conversation of a new task, whose messages are stored with it. */
+/** Conversations of tasks, and of attempts of steps, in the database. Each has an id: the task's, or the attempt's. */
+
+/** A new conversation, whose messages are stored already. */
 export const newConversation = (
   store: Store,
-  taskId: string,
+  id: string,
   messages: readonly ChatModelMessage[],
-): Conversation => ({ messages, lastTurn: 0, record: recorder(store, taskId, messages.length) });
+): Conversation => ({ messages, lastTurn: 0, record: recorder(store, id, messages.length) });
 
 /** The conversation with the messages of a new part, which are stored with it. */
 export const withPart = (
   store: Store,
-  taskId: string,
+  id: string,
   { messages, lastTurn }: Conversation,
   added: readonly ChatModelMessage[],
 ): Conversation => {
   const all = [...messages, ...added];
-  return { messages: all, lastTurn, record: recorder(store, taskId, all.length) };
+  return { messages: all, lastTurn, record: recorder(store, id, all.length) };
 };
 
 /**
- * The conversation of a task, to go on with.
+ * A conversation, to go on with.
+ * @param events of the task or the attempt
  * @param part the part that the host was stopped in; undefined: a new part begins
  */
 export async function readConversation(
   store: Store,
-  taskId: string,
+  id: string,
+  events: AsyncIterable<TurnEvent>,
   part?: { readonly firstSeq: number },
 ): Promise<Conversation & { readonly calls: InterruptedWork['calls'] }> {
   const rows = await store.read((db) =>
-    db
-      .selectFrom('task_messages')
-      .select(['n', 'message'])
-      .where('task_id', '=', taskId)
-      .orderBy('n')
-      .execute(),
+    db.selectFrom('task_messages').select(['n', 'message']).where('task_id', '=', id).orderBy('n').execute(),
   );
   const messages = rows.map(({ message }) => JSON.parse(message) as ChatModelMessage);
-  const events = await readTurns(readStoredEvents(store, taskId), part?.firstSeq ?? Number.POSITIVE_INFINITY);
-  const { lastTurn, isTurnAnswered, answeredTurns, ...work } = events;
+  const turnsOfPart = await readTurns(events, part?.firstSeq ?? Number.POSITIVE_INFINITY);
+  const { lastTurn, isTurnAnswered, answeredTurns, ...work } = turnsOfPart;
   // An answer without calls and usage has no event of its own.
   const isLastRecorded = !isTurnAnswered && messages.at(-1)?.role === 'assistant';
   const turns = answeredTurns + (isLastRecorded ? 1 : 0);
@@ -51,29 +49,29 @@ export async function readConversation(
     messages,
     lastTurn,
     calls: work.calls,
-    record: recorder(store, taskId, (rows.at(-1)?.n ?? -1) + 1),
+    record: recorder(store, id, (rows.at(-1)?.n ?? -1) + 1),
     ...(part ? { interrupted: toInterruptedWork(turns, work) } : {}),
   };
 }
 
-/** Messages are numbered by the one writer that a task has at a time. */
-function recorder(store: Store, taskId: string, first: number): Conversation['record'] {
+/** Messages are numbered by the one writer that a conversation has at a time. */
+function recorder(store: Store, id: string, first: number): Conversation['record'] {
   let next = first;
   return async (messages) => {
-    await store.transaction((tx) => insertMessages(tx, store, { taskId, first: next, messages }));
+    await store.transaction((tx) => insertMessages(tx, store, { id, first: next, messages }));
     next += messages.length;
   };
 }
 
-/** Stores messages of a task from the number `first` on. */
+/** Stores messages of a conversation from the number `first` on. */
 export async function insertMessages(
   tx: Tx,
   store: Store,
-  { taskId, first, messages }: { taskId: string; first: number; messages: readonly ChatModelMessage[] },
+  { id, first, messages }: { id: string; first: number; messages: readonly ChatModelMessage[] },
 ): Promise<void> {
   const at = store.time();
   const values = messages.map((message, index) => ({
-    task_id: taskId,
+    task_id: id,
     n: first + index,
     at,
     message: JSON.stringify(message),
@@ -103,15 +101,19 @@ async function readTurns(events: AsyncIterable<TurnEvent>, firstSeq: number): Pr
   let promptTokens = 0;
   let completionTokens = 0;
   let unanswered = 0;
-  const calls = new Map<string, { pendingId?: string; output?: string }>();
+  const calls = new Map<string, BegunCall>();
   let lastCall = '';
   for await (const event of events) {
     if (event.type === 'turn') lastTurn = event.n;
     if (event.type === 'tool_call') {
       lastCall = event.call_id;
-      calls.set(lastCall, {});
+      calls.set(lastCall, { at: event.ts });
     } else if (event.type === 'staged')
-      calls.set(lastCall, { ...calls.get(lastCall), pendingId: event.pending_id });
+      calls.set(lastCall, {
+        ...(calls.get(lastCall) ?? { at: event.ts }),
+        pendingId: event.pending_id,
+        isQuestion: event.tool === repeatQuestion,
+      });
     if (event.seq < firstSeq) continue;
     switch (event.type) {
       case 'turn':
@@ -138,7 +140,7 @@ async function readTurns(events: AsyncIterable<TurnEvent>, firstSeq: number): Pr
         break;
       case 'tool_result':
         resumes = 0;
-        calls.set(event.call_id, { ...calls.get(event.call_id), output: event.output });
+        calls.set(event.call_id, { ...(calls.get(event.call_id) ?? { at: event.ts }), output: event.output });
         break;
       default:
     }
