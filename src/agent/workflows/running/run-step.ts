@@ -218,7 +218,7 @@ async function endStep(
   } as const;
   await writer.appendWith(event, async (tx) => {
     await upsertStep(tx, record);
-    await updateRun(tx, row.id, ['running'], waitingUpdate(segment));
+    await updateRun(tx, row.id, ['running'], stillWaiting(segment));
     if (usage) await addUsage(tx, row.id, usage);
   });
   records.set(step.id, record);
