@@ -302,7 +302,7 @@ export class ResidentLab implements Lab {
   }
 
   async profile(request: ProfileRequest, signal: AbortSignal): Promise<LabProfile> {
-    const { registration } = this.#requireRegistered(request.kernel);
+    const { registration, report } = this.#requireRegistered(request.kernel);
     const { op } = registration;
     const live = this.#currentLiveModel();
     const { caps } = this.#options.engine.runner.gpu;
@@ -315,6 +315,8 @@ export class ResidentLab implements Lab {
         formats: this.#formatsFor(labDispatches),
         live: { byOp, captured: {} },
         seed: freshSeed(),
+        tuning: report.tuning,
+        isSoftware: caps.software,
         lanes: request.lanes ?? (caps.software ? 32 : (caps.subgroupSize ?? 32)),
         phase: request.phase ?? 'decode',
       },

@@ -70,6 +70,7 @@ export const scriptedProfile = (kernel: string): LabProfile => ({
   kernel,
   op: 'rms_norm',
   case: 'live 1x64',
+  overrides: { WG: 64 },
   lanes: 32,
   flops: 256,
   bytes: 768,

@@ -11,7 +11,7 @@ import { groupByLayer } from '../../src/lab-tool/layer-groups.ts';
 import { diffLines, hunksOf } from '../../src/lab-tool/line-diff.ts';
 import { table } from '../../src/terminal/table.ts';
 import { truncate, displayWidth } from '../../src/terminal/text.ts';
-import type { LabGraph } from '../../src/lab/types.ts';
+import type { BenchVerdict, LabGraph } from '../../src/lab/types.ts';
 import { benchResult, config, gate } from '../support/fake-lab-host.ts';
 
 const look = { paint: (_: string, text: string) => text, width: 80 };
@@ -131,6 +131,33 @@ describe('reports', () => {
     const text = outcomeLines({ ...good, accepted: false, report }, look).join('\n');
     expect(text).toContain('not finite');
     expect(text).toContain('worst at y[7], expected 0.5, got not finite');
+  });
+
+  test('tuning: the default is kept unless another one is faster beyond the noise, with the amount', () => {
+    const outcome = outcomeOf('fn main() {}');
+    const tuned = (best: number, verdict: BenchVerdict) => ({
+      shape: 'tokens=1 columns=256',
+      best: { WG: best },
+      best_ms: 0.2,
+      default: { WG: 64 },
+      fastest: {
+        overrides: { WG: 32 },
+        ratio: 1.031,
+        ci95: { low: 1.012, high: 1.052 },
+        control: { ratio: 1, ci95: { low: 0.99, high: 1.01 } },
+        verdict,
+      },
+      tried: [{ overrides: { WG: 32 }, ms: 0.2 }],
+    });
+    const textOf = (one: ReturnType<typeof tuned>) =>
+      outcomeLines({ ...outcome, report: { ...outcome.report, tuning: [one] } }, look)
+        .join(' ')
+        .replaceAll(/\s+/g, ' ');
+    const amount = '+3.1% (+1.2% to +5.2%) against the default WG=64';
+    expect(textOf(tuned(32, 'faster'))).toContain(`WG=32 is kept for tokens=1 columns=256: ${amount}`);
+    expect(textOf(tuned(64, 'inconclusive'))).toContain(
+      `WG=32 had the shortest time for tokens=1 columns=256, but ${amount} is not beyond the noise: the default is kept`,
+    );
   });
 
   test('a case that failed for a reason other than its values names no worst element', () => {

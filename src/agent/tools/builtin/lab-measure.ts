@@ -82,7 +82,7 @@ export function labMeasureTools(lab: GetLab): ReadTool[] {
             `${report.kernel} ${report.accepted ? 'accepted' : 'rejected'}, ${report.digest}`,
             ...(report.tuning ?? []).map(
               ({ shape, best, best_ms: ms, builtin_ms: before }) =>
-                `fastest at ${shape}: ${Object.entries(best)
+                `kept for ${shape}: ${Object.entries(best)
                   .map(([name, value]) => `${name}=${value}`)
                   .join(
                     ' ',
