@@ -291,6 +291,7 @@ export const labKernel = z
   .meta({ id: 'LabKernel' });
 const kernelBench = z.object({
   at: z.string(),
+  kernels: textArray.describe('All kernels that it measured together, against the built-in ones.'),
   verdict: z.string(),
   rounds: z.int(),
   ratio_low: z.number().nullable(),
@@ -488,6 +489,11 @@ export const benchResult = z
     id: z.string(),
     effect: z.number().describe('Smallest difference that was asked about, relative.'),
     budget: benchBudget,
+    beside: textArray
+      .exactOptional()
+      .describe(
+        'Bound kernels that ran in both arms, beside those that were measured, which the fingerprint names.',
+      ),
     baseline: speeds,
     bound: speeds,
     delta: z.object({ prefill: z.number(), decode: z.number() }).describe('Ratios minus 1.'),

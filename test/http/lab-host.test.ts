@@ -269,6 +269,40 @@ describe('from the stub to a verdict', () => {
   });
 });
 
+describe('a bench of some of the bound kernels', () => {
+  afterEach(() => call('DELETE', '/lab/v1/bindings'));
+
+  it('has the others in both arms, and is no evidence of all bindings', async () => {
+    for (const [name, id] of [
+      ['walk.measured', 'layers.0.attn.norm'],
+      ['walk.beside', 'layers.0.ffn.norm'],
+    ] as const) {
+      await registerStub('rms_norm', name);
+      await call('POST', '/lab/v1/bindings', { kernel: name, components: [id] });
+    }
+    const bench = async (kernels: readonly string[]) =>
+      await call('POST', '/lab/v1/bench', { kernels, rounds: 2, new_tokens: 1, contexts: [16] });
+    const { body }: Answer<BenchResult> = await bench(['walk.measured']);
+    expect(body.beside).toEqual(['walk.beside']);
+    expect(Object.keys(body.fingerprint.kernels)).toEqual(['walk.measured']);
+    // Only the other kernel's component has a time in both arms.
+    const baselineMs = (id: string) => body.components.find((one) => one.id === id)?.baseline_ms;
+    expect(baselineMs('layers.0.ffn.norm')).toBeGreaterThan(0);
+    expect(baselineMs('layers.0.attn.norm')).toBeUndefined();
+    const versions: Answer<KernelVersions> = await call('GET', '/lab/v1/kernels/walk.beside/versions');
+    expect(versions.body.versions[0]?.benches).toEqual([]);
+    await call('POST', '/lab/v1/configs', { name: 'walk.some' });
+    const config: Answer<ConfigEnvelope> = await call('GET', '/lab/v1/configs/walk.some');
+    expect(config.body.bench).toBeUndefined();
+    const none: Answer<{ error: { code: string; message: string } }> = await bench(['walk.absent']);
+    expect(none.status).toBe(409);
+    expect(none.body.error).toMatchObject({
+      code: 'nothing_bound',
+      message: expect.stringContaining('bound kernels: walk.measured, walk.beside'),
+    });
+  });
+});
+
 describe('tunables', () => {
   afterEach(() => call('DELETE', '/lab/v1/bindings'));
 
