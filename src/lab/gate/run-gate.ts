@@ -6,7 +6,14 @@ import { labOps } from '../ops/index.ts';
 import { checkInterface } from '../stages/interface.ts';
 import { parseStage } from '../stages/parse.ts';
 import { checkSafety } from '../stages/safety.ts';
-import type { Finding, KernelRegistrationReport, ParityCase, Stage, StageName } from '../types.ts';
+import type {
+  CaseVerdict,
+  Finding,
+  KernelRegistrationReport,
+  ParityCase,
+  Stage,
+  StageName,
+} from '../types.ts';
 import { declaredParams, selectSupportedCases } from '../params.ts';
 import { overrideValues, reflect, type Reflection, workgroupSize } from '../wgsl/reflect.ts';
 import { CandidateBuilder } from './build.ts';
@@ -157,7 +164,7 @@ export async function runGate(
     // If no combination passes, the errors of the first one are reported for the kernel.
     const reported = checked.length > 0 || !tuned?.failed ? checked : [tuned.failed];
     extraMembers = {
-      parity: reported[0]?.result.verdicts ?? [],
+      parity: worstVerdicts(reported),
       tolerance: { ...toleranceFor(cases[0]?.format), scale: job.toleranceScale, mode },
       ...(tuned ? { tuning: tuned.tuning } : {}),
     };
@@ -192,6 +199,14 @@ export async function runGate(
   });
   return report();
 }
+
+/** The verdict of each case with the largest error: kept combinations ran the same cases in the same order. */
+const worstVerdicts = ([first, ...others]: readonly KeptCombination[]): readonly CaseVerdict[] =>
+  (first?.result.verdicts ?? []).map((verdict, index) =>
+    others
+      .flatMap(({ result }) => result.verdicts[index] ?? [])
+      .reduce((worst, one) => (one.nmse > worst.nmse ? one : worst), verdict),
+  );
 
 /** Invocations of a workgroup. */
 function invocationsOf(
