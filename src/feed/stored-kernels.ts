@@ -90,8 +90,8 @@ export class StoredKernels implements KernelHistory {
     );
     return rows.flatMap(({ kernels, ...row }) => {
       // Names are followed by the overrides that the tuning sweep chose.
-      const isBound = kernels.split(',').some((one) => one === name || one.startsWith(`${name} `));
-      return isBound ? [row] : [];
+      const names = kernels.split(',').map((one) => one.split(' ')[0] ?? '');
+      return names.includes(name) ? [{ ...row, kernels: names }] : [];
     });
   }
 

@@ -1,14 +1,34 @@
-import type { BenchResult } from '../lab/types.ts';
-import { verdictText } from './bench-text.ts';
-import { formatRatio, formatNumber } from './figures.ts';
+/**
+ * Compares two bench results. A machine is not equally fast at two times, so figures are relative to the baseline of the same run: ratios of
+ * speed, and times of components as fractions of a step with it.
+ */
+import type { BenchResult, Interval } from '../lab/types.ts';
+import { decodeOf, verdictWithAmount } from './bench-text.ts';
+import { formatAmount, formatRatio } from './figures.ts';
 import { groupByLayer } from './layer-groups.ts';
 import type { OutputStyle } from '../terminal/style.ts';
 import { table, type TableCell } from '../terminal/table.ts';
 import { printable } from '../terminal/printable.ts';
 
-interface FigureComparison {
+interface Speed {
+  /** Speed divided by that of the baseline in the same run. */
+  readonly ratio: number;
+  readonly ci95: Interval;
+}
+
+interface SpeedComparison {
   readonly figure: string;
-  readonly unit: 'tokens/s' | 'ms' | 'times';
+  readonly a: Speed | null;
+  readonly b: Speed | null;
+  /** b / a. */
+  readonly ratio: number | null;
+  /** Whether the intervals have no value in common. */
+  readonly differs: boolean;
+}
+
+interface ComponentComparison {
+  readonly component: string;
+  /** GPU time divided by that of a decoded token with the baseline, in the same run. */
   readonly a: number | null;
   readonly b: number | null;
   /** b / a. */
@@ -17,65 +37,76 @@ interface FigureComparison {
 
 export interface BenchDiff {
   readonly kind: 'benches';
-  readonly verdicts: { readonly a: BenchResult['verdict']; readonly b: BenchResult['verdict'] };
-  readonly figures: readonly FigureComparison[];
-  /** Differences between the fingerprints, which limit the comparison. */
+  readonly decode: Readonly<Record<'a' | 'b', ReturnType<typeof decodeOf> & { readonly effect: number }>>;
+  readonly speeds: readonly SpeedComparison[];
+  readonly components: readonly ComponentComparison[];
+  /** Differences between what was measured, which limit the comparison. */
   readonly differences: readonly string[];
 }
 
 const maxShownComponents = 12;
 
-type Figures = Map<string, { unit: FigureComparison['unit']; value: number }>;
+const speedsOf = (result: BenchResult): ReadonlyMap<string, Speed> =>
+  new Map<string, Speed>([
+    ['decode', decodeOf(result)],
+    ...result.decode.map((row) => [`decode at ${row.context}`, row] as const),
+    [`prefill of ${result.prefill.prompt_tokens}`, result.prefill],
+  ]);
 
-function figuresOf(result: BenchResult): Figures {
-  const figures: Figures = new Map();
-  const add = (name: string, unit: FigureComparison['unit'], value: number | null | undefined) => {
-    if (typeof value === 'number') figures.set(name, { unit, value });
-  };
-  add('decode, built-in', 'tokens/s', result.baseline.decode_tps);
-  add('decode, bound', 'tokens/s', result.bound.decode_tps);
-  add('prefill, built-in', 'tokens/s', result.baseline.prefill_tps);
-  add('prefill, bound', 'tokens/s', result.bound.prefill_tps);
-  add('prefill, bound / built-in', 'times', result.prefill?.ratio);
-  for (const each of result.decode ?? []) {
-    add(`decode at ${each.context}, bound`, 'tokens/s', each.bound_tps);
-    add(`decode at ${each.context}, bound / built-in`, 'times', each.ratio);
-  }
-  for (const each of result.components) add(each.id, 'ms', each.gpu_ms);
-  return figures;
+/** Components of the bound arm; those that a fused kernel replaces have no time there. */
+function componentsOf({ components }: BenchResult): ReadonlyMap<string, number> {
+  const stepMs = components.reduce((sum, { baseline_ms: ms = 0 }) => sum + ms, 0);
+  return new Map(stepMs > 0 ? components.map(({ id, gpu_ms: ms }) => [id, ms / stepMs]) : []);
 }
 
-/** Compares the figures of two bench results. */
 export function diffBenches(a: BenchResult, b: BenchResult): BenchDiff {
-  const [left, right] = [figuresOf(a), figuresOf(b)];
-  const names = [...new Set([...left.keys(), ...right.keys()])];
-  const figures = names.map((figure) => {
-    const [from, to] = [left.get(figure), right.get(figure)];
-    const [before, after] = [from?.value ?? null, to?.value ?? null];
+  const [leftSpeeds, rightSpeeds] = [speedsOf(a), speedsOf(b)];
+  const speeds = [...new Set([...leftSpeeds.keys(), ...rightSpeeds.keys()])].map((figure) => {
+    const [left, right] = [leftSpeeds.get(figure), rightSpeeds.get(figure)].map(
+      (speed) => speed && { ratio: speed.ratio, ci95: speed.ci95 },
+    );
     return {
       figure,
-      unit: from?.unit ?? to?.unit ?? 'times',
-      a: before,
-      b: after,
-      ratio: ratioOf(before, after),
+      a: left ?? null,
+      b: right ?? null,
+      ratio: ratioOf(left?.ratio ?? null, right?.ratio ?? null),
+      differs:
+        left !== undefined &&
+        right !== undefined &&
+        (left.ci95.high < right.ci95.low || right.ci95.high < left.ci95.low),
     };
   });
+  const [left, right] = [componentsOf(a), componentsOf(b)];
+  const components = [...new Set([...left.keys(), ...right.keys()])].map((component) => {
+    const [before, after] = [left.get(component) ?? null, right.get(component) ?? null];
+    return { component, a: before, b: after, ratio: ratioOf(before, after) };
+  });
   const compared = ['adapter', 'backend', 'driver', 'dawn', 'model'] as const;
-  const differences = compared
-    .filter((member) => a.fingerprint[member] !== b.fingerprint[member])
-    .map((member) => `${member}: ${a.fingerprint[member]} / ${b.fingerprint[member]}`);
-  return { kind: 'benches', verdicts: { a: a.verdict, b: b.verdict }, figures, differences };
+  const baselines = [a, b].map(({ beside = [] }) => ['built-in kernels', ...beside].join(' and '));
+  const differences = [
+    ...compared
+      .filter((member) => a.fingerprint[member] !== b.fingerprint[member])
+      .map((member) => `${member}: ${a.fingerprint[member]} / ${b.fingerprint[member]}`),
+    ...(baselines[0] === baselines[1] ? [] : [`baseline: ${baselines.join(' / ')}`]),
+  ];
+  return {
+    kind: 'benches',
+    decode: { a: { ...decodeOf(a), effect: a.effect }, b: { ...decodeOf(b), effect: b.effect } },
+    speeds,
+    components,
+    differences,
+  };
 }
 
 /** Groups the same component of all layers in one row with the total time, as `bench` does. */
-function groupLayers(times: readonly FigureComparison[]): FigureComparison[] {
+function groupLayers(components: readonly ComponentComparison[]): ComponentComparison[] {
   const groups = groupByLayer(
-    times.map((pair) => ({ ...pair, id: pair.figure })),
+    components.map((one) => ({ ...one, id: one.component })),
     ({ a, b }) => `${a === null} ${b === null}`,
   );
   return groups.map(({ pattern, items }) => {
-    const [a, b] = [totalOf(items.map((pair) => pair.a)), totalOf(items.map((pair) => pair.b))];
-    return { figure: pattern, unit: 'ms', a, b, ratio: ratioOf(a, b) };
+    const [a, b] = [totalOf(items.map((one) => one.a)), totalOf(items.map((one) => one.b))];
+    return { component: pattern, a, b, ratio: ratioOf(a, b) };
   });
 }
 
@@ -85,41 +116,59 @@ const ratioOf = (a: number | null, b: number | null): number | null =>
   a === null || b === null || a === 0 ? null : b / a;
 
 export function benchDiffLines(
-  diff: BenchDiff,
-  names: readonly [string, string],
+  { decode, speeds, components, differences }: BenchDiff,
+  [nameA, nameB]: readonly [string, string],
   look: OutputStyle,
 ): string[] {
   const { paint } = look;
-  const { figures } = diff;
-  const times = groupLayers(figures.filter(({ unit }) => unit === 'ms')).sort(
-    (x, y) => (y.a ?? y.b ?? 0) - (x.a ?? x.b ?? 0),
-  );
-  const rowsToShow = [...figures.filter(({ unit }) => unit !== 'ms'), ...times.slice(0, maxShownComponents)];
-  const rows = rowsToShow.map(({ figure, unit, a, b, ratio: ratioValue }): TableCell[] => {
-    // For times, less is better; for the other figures, more.
-    const gain = ratioValue === null ? 0 : unit === 'ms' ? 1 - ratioValue : ratioValue - 1;
-    return [
-      figure,
-      unit,
-      formatNumber(a),
-      formatNumber(b),
-      Math.abs(gain) < 0.005 ? formatRatio(ratioValue) : [gain > 0 ? 'good' : 'bad', formatRatio(ratioValue)],
-    ];
-  });
-  const columns = [
-    { title: 'figure', minWidth: 20 },
-    { title: 'unit' },
-    { title: 'A', align: 'right' },
-    { title: 'B', align: 'right' },
-    { title: 'B/A', align: 'right' },
-  ] as const;
+  const speedText = (speed: Speed | null) => (speed ? formatAmount(speed.ratio, speed.ci95) : '-');
+  const speedRows = speeds.map(({ figure, a, b, ratio, differs }): TableCell[] => [
+    figure,
+    speedText(a),
+    speedText(b),
+    differs ? [(ratio ?? 1) > 1 ? 'good' : 'bad', formatRatio(ratio)] : formatRatio(ratio),
+    a === null || b === null ? '-' : differs ? 'yes' : 'no',
+  ]);
+  const groups = groupLayers(components).toSorted((x, y) => (y.a ?? y.b ?? 0) - (x.a ?? x.b ?? 0));
+  const share = (value: number | null) => (value === null ? '-' : `${(100 * value).toFixed(1)}%`);
+  const componentRows = groups
+    .slice(0, maxShownComponents)
+    .map(({ component, a, b, ratio }): TableCell[] => [component, share(a), share(b), formatRatio(ratio)]);
+  const right = { align: 'right' } as const;
   return [
-    `A ${printable(names[0])} (${verdictText(diff.verdicts.a)})  B ${printable(names[1])} (${verdictText(diff.verdicts.b)})`,
-    ...diff.differences.map((line) => paint('warn', `! different ${printable(line)}`)),
+    `A ${printable(nameA)}: ${verdictWithAmount('decode', decode.a, decode.a.effect)}`,
+    `B ${printable(nameB)}: ${verdictWithAmount('decode', decode.b, decode.b.effect)}`,
+    ...differences.map((line) => paint('warn', `! different ${printable(line)}`)),
     '',
-    ...table(columns, rows, look),
-    ...(times.length > maxShownComponents
-      ? [paint('dim', `${times.length - maxShownComponents} more in --json`)]
+    ...table(
+      [
+        { title: 'speed', minWidth: 8 },
+        { title: 'A', ...right },
+        { title: 'B', ...right },
+        { title: 'B/A', ...right },
+        { title: 'differs' },
+      ],
+      speedRows,
+      look,
+    ),
+    ...(componentRows.length === 0
+      ? []
+      : [
+          '',
+          ...table(
+            [
+              { title: 'GPU time of', minWidth: 20 },
+              { title: 'A', ...right },
+              { title: 'B', ...right },
+              { title: 'B/A', ...right },
+            ],
+            componentRows,
+            look,
+          ),
+        ]),
+    ...(groups.length > maxShownComponents
+      ? [paint('dim', `${groups.length - maxShownComponents} more in --json`)]
       : []),
+    paint('dim', 'speed and GPU time are relative to the baseline of the same run'),
   ];
 }

@@ -26,6 +26,11 @@ export const formatRatio = (value: MaybeNumber): string => (isFigure(value) ? va
 /** `+6.8%` */
 export const formatChange = (value: MaybeNumber): string =>
   isFigure(value) ? `${value >= 0 ? '+' : ''}${(value * 100).toFixed(1)}%` : missing;
+/** `+6.8% (+5.6% to +8.1%)`: a ratio with its 95% interval. */
+export const formatAmount = (
+  ratio: number,
+  { low, high }: { readonly low: number; readonly high: number },
+): string => `${formatChange(ratio - 1)} (${formatChange(low - 1)} to ${formatChange(high - 1)})`;
 /** `42%` */
 export const formatPercent = (value: MaybeNumber): string =>
   isFigure(value) ? `${Math.round(value * 100)}%` : missing;

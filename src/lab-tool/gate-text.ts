@@ -1,10 +1,11 @@
 import type { CaseVerdict, KernelRegistrationReport, StageName, TunedShape } from '../lab/types.ts';
-import { pluralize, formatError, formatNumber, formatDuration } from './figures.ts';
+import { pluralize, formatAmount, formatError, formatNumber, formatDuration } from './figures.ts';
 import { findingLines } from './findings-text.ts';
 import type { GateOutcome } from './register-kernel.ts';
 import type { OutputStyle } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 import { printable } from '../terminal/printable.ts';
+import { wrapText } from '../terminal/text.ts';
 
 const stages: readonly StageName[] = ['parse', 'interface', 'safety', 'pipeline', 'parity'];
 
@@ -119,19 +120,40 @@ function tuningLines({ tuning = [] }: KernelRegistrationReport, look: OutputStyl
   if (tuning.length === 0) return [];
   const rows = tuning.map((tuned: TunedShape) => [
     tuned.shape,
-    Object.entries(tuned.best)
-      .map(([name, value]) => `${name}=${value}`)
-      .join(' '),
+    formatOverrides(tuned.best),
     formatNumber(tuned.best_ms),
     formatNumber(tuned.builtin_ms),
     String(tuned.tried.length),
   ]);
   const columns = [
     { title: 'tuned for', minWidth: 16 },
-    { title: 'best' },
+    { title: 'kept' },
     { title: 'ms', align: 'right' },
     { title: 'built-in ms', align: 'right' },
     { title: 'tried', align: 'right' },
   ] as const;
-  return table(columns, rows, look, '  ');
+  return [
+    ...table(columns, rows, look, '  '),
+    ...tuning
+      .flatMap(fastestSentence)
+      .flatMap((sentence) => wrapText(printable(sentence), look.width - 2, '  '))
+      .map((line) => `  ${line}`),
+  ];
+}
+
+const formatOverrides = (overrides: TunedShape['best']): string =>
+  Object.entries(overrides)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
+
+/** Why the fastest combination is kept, or is not. */
+function fastestSentence({ shape, best, default: standard = {}, fastest }: TunedShape): string[] {
+  if (!fastest) return [];
+  const name = formatOverrides(fastest.overrides);
+  const amount = `${formatAmount(fastest.ratio, fastest.ci95)} against the default ${formatOverrides(standard)}`;
+  return [
+    formatOverrides(best) === name
+      ? `${name} is kept for ${shape}: ${amount}`
+      : `${name} had the shortest time for ${shape}, but ${amount} is not beyond the noise: the default is kept`,
+  ];
 }

@@ -25,6 +25,7 @@ export function profileLines(profile: LabProfile, look: OutputStyle, origin?: So
     { title: 'flop/byte', align: 'right' },
   ] as const;
   const { flops, profile: own, builtin = [] } = profile;
+  const overrides = Object.entries(profile.overrides).map(([name, value]) => `${name}=${value}`);
   const row = (kernel: ProfiledKernel): TableCell[] => [
     printable(kernel.name),
     String(kernel.workgroups),
@@ -39,7 +40,7 @@ export function profileLines(profile: LabProfile, look: OutputStyle, origin?: So
     formatNumber(flops / Math.max(1, kernel.fetched_bytes)),
   ];
   return [
-    `${paint('strong', printable(profile.kernel))}  ${printable(profile.case)}, emulated in subgroups of ${profile.lanes}`,
+    `${paint('strong', printable(profile.kernel))}  ${printable([profile.case, ...overrides].join(', '))}, emulated in subgroups of ${profile.lanes}`,
     '',
     ...table(columns, [row(own), ...builtin.map(row)], look),
     '',

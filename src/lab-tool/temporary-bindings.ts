@@ -1,4 +1,4 @@
-import type { BindRequest } from '../lab/types.ts';
+import type { BindOutcome, BindRequest } from '../lab/types.ts';
 import { errorMessage } from '../util/error-message.ts';
 import type { LabClient } from './client.ts';
 
@@ -15,7 +15,10 @@ export class TemporaryBindings {
     this.#isOwn = isOwn;
   }
 
-  async bind(request: BindRequest, signal: AbortSignal): Promise<readonly string[]> {
+  async bind(
+    request: BindRequest,
+    signal: AbortSignal,
+  ): Promise<Pick<BindOutcome, 'components' | 'replaced'>> {
     if (this.#previous === undefined) {
       const { nodes } = await this.#client.graph(signal);
       const previous = new Map<string, Set<string>>();
@@ -25,8 +28,8 @@ export class TemporaryBindings {
           previous.set(kernel, (previous.get(kernel) ?? new Set()).add(component));
       this.#previous = previous;
     }
-    const { components = [] } = await this.#client.bind(request, signal);
-    return components;
+    const { components = [], replaced = [] } = await this.#client.bind(request, signal);
+    return { components, replaced };
   }
 
   /** Call after a restart of the host: it has neither the new bindings nor the previous ones. */

@@ -8,8 +8,8 @@ import type { BenchEvidence, ConfigEnvelope, Finding } from '../lab/types.ts';
 import { canonicalJson } from '../signing/canonical-json.ts';
 import { printable } from '../terminal/printable.ts';
 import type { OutputStyle } from '../terminal/style.ts';
-import { formatChange, formatCount, pluralize } from './figures.ts';
-import { verdictText } from './bench-text.ts';
+import { formatCount, pluralize } from './figures.ts';
+import { decodeOf, verdictWithAmount } from './bench-text.ts';
 
 export interface VerifiedConfig {
   readonly ok: boolean;
@@ -160,7 +160,7 @@ export function verifyLines(
     [
       'bench',
       bench
-        ? `decode ${formatChange(bench.result.delta.decode)} ${verdictText(bench.result.verdict)}, ${pluralize(bench.result.rounds, 'round')}, ${bench.at}`
+        ? `${verdictWithAmount('decode', decodeOf(bench.result), bench.result.effect)}, ${pluralize(bench.result.rounds, 'round')}, ${bench.at}`
         : 'none of these bindings',
     ],
   ] as const;

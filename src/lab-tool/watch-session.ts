@@ -33,7 +33,8 @@ export class WatchSession {
   /** Last outcomes by file. */
   readonly #outcomes = new Map<string, readonly GateOutcome[]>();
   readonly #quarantined = new Set<string>();
-  #isBenchDue = false;
+  /** Kernels that were bound since the last bench. */
+  readonly #toBench = new Set<string>();
   /** Current operation. A save of `file` aborts it; without `file`, any save does. */
   #current: { readonly abort: AbortController; readonly file: string | undefined } | undefined;
   #wake: () => void = () => undefined;
@@ -87,7 +88,7 @@ export class WatchSession {
 
   async #runNext(): Promise<void> {
     const [file] = this.#queue;
-    const shouldBench = file === undefined && this.#isBenchDue;
+    const shouldBench = file === undefined && this.#toBench.size > 0;
     if (file === undefined && !shouldBench) {
       await this.#sleep(checkIntervalMs);
       if (this.#queue.size > 0 || this.#stopSignal.aborted) return;
@@ -137,9 +138,9 @@ export class WatchSession {
     if (!accepted || (span === undefined && bind.length === 0)) return;
     const request: BindRequest = { kernel, ...(span === undefined ? { components: bind } : { span }) };
     try {
-      const components = await this.#bindings.bind(request, signal);
+      const { components } = await this.#bindings.bind(request, signal);
       this.#view({ event: 'bound', file, kernel, components });
-      this.#isBenchDue = true;
+      this.#toBench.add(kernel);
     } catch (error) {
       if (!(error instanceof HostError) || error.isTransient) throw error;
       this.#view({ event: 'bind_refused', file, kernel, message: error.message });
@@ -149,12 +150,13 @@ export class WatchSession {
   async #bench(signal: AbortSignal): Promise<void> {
     this.#view({ event: 'benching' });
     try {
-      const result = await this.#client.bench({ mode: 'quick' }, signal);
-      this.#isBenchDue = false;
+      // What else is bound, by this session or before it, runs in both arms: the result is that of the change.
+      const result = await this.#client.bench({ mode: 'quick', kernels: [...this.#toBench] }, signal);
+      this.#toBench.clear();
       this.#view({ event: 'bench', result });
     } catch (error) {
       if (signal.aborted || !(error instanceof HostError) || error.isTransient) throw error;
-      this.#isBenchDue = false;
+      this.#toBench.clear();
       this.#view({ event: 'bench_failed', message: error.message });
     }
   }

@@ -1,7 +1,9 @@
-import { benchSummary } from './bench-text.ts';
+import type { BenchResult } from '../lab/types.ts';
+import { benchSummary, measuredKernels } from './bench-text.ts';
 import { formatComponents } from './commands/bindings.ts';
 import { outcomeDocument } from './commands/check.ts';
 import { compactLines, outcomeLines } from './gate-text.ts';
+import { nextStepLines } from './next-step.ts';
 import type { Screen } from './screen.ts';
 import type { OutputStyle, Style } from '../terminal/style.ts';
 import { printable } from '../terminal/printable.ts';
@@ -32,7 +34,7 @@ function eventLines(event: WatchEvent, look: OutputStyle): readonly string[] {
     case 'gate':
       return ['', ...event.outcomes.flatMap((outcome) => outcomeLines(outcome, look))];
     case 'bench':
-      return [benchSummary(event.result, look)];
+      return benchEventLines(event.result, look);
     case 'gating':
     case 'benching':
       return [];
@@ -44,6 +46,15 @@ function eventLines(event: WatchEvent, look: OutputStyle): readonly string[] {
       return statusLines(event, look);
   }
 }
+
+const benchEventLines = (result: BenchResult, look: OutputStyle): string[] => [
+  ...benchSummary(result, look),
+  ...nextStepLines(
+    result,
+    measuredKernels(result).map((name) => `--kernel ${name}`),
+    look,
+  ),
+];
 
 type Status = Exclude<WatchEvent, { event: 'start' | 'gate' | 'bench' | 'gating' | 'benching' | 'stop' }>;
 
@@ -145,7 +156,7 @@ export function screenView(screen: Screen, look: OutputStyle, now: () => Date): 
         benching = true;
         break;
       case 'bench':
-        [bench, benching] = [[benchSummary(event.result, look)], false];
+        [bench, benching] = [benchEventLines(event.result, look), false];
         break;
       case 'bench_failed':
         [bench, benching] = [statusLines(event, look), false];

@@ -195,12 +195,40 @@ const tolerance = z.object({
 export type Tolerance = Immutable<z.output<typeof tolerance>>;
 const mode = z.enum(['strict', 'standard', 'off']);
 
+const interval = z.object({ low: z.number(), high: z.number() });
+const verdict = z
+  .enum(['faster', 'slower', 'no_difference', 'inconclusive', 'suspect'])
+  .describe(
+    '`no_difference`: the interval lies within `effect`; `inconclusive`: it is wider; `suspect`: faster than the hardware allows, or with other outputs.',
+  );
+export type BenchVerdict = z.output<typeof verdict>;
+export type Interval = Immutable<z.output<typeof interval>>;
+
+const comparison = z.object({
+  ratio: z.number().describe('Baseline time divided by bound time; above 1 is faster.'),
+  ci95: interval,
+  control: z
+    .object({ ratio: z.number(), ci95: interval })
+    .describe('Built-in kernels compared with themselves.'),
+  verdict,
+});
+export type Comparison = Immutable<z.output<typeof comparison>>;
+
 const tunedShape = z.object({
   /** Dims and weight format, for example `tokens=1 rows=96 columns=64 q8_0`. */
   shape: z.string(),
-  best: numbers,
+  best: numbers.describe(
+    'What the shape runs with: the fastest if it is faster than the default beyond the noise.',
+  ),
   /** GPU time of one dispatch. */
   best_ms: z.number(),
+  default: numbers.exactOptional().describe('Values without tuning. Absent in older reports.'),
+  fastest: comparison
+    .extend({ overrides: numbers })
+    .exactOptional()
+    .describe(
+      'Another combination that had the shortest time, compared with the default in rounds of their own.',
+    ),
   builtin_ms: z.number().exactOptional(),
   tried: z.array(z.object({ overrides: numbers, ms: z.number() })),
 });
@@ -219,7 +247,7 @@ export const registrationReport = z
     tolerance: tolerance.extend({ scale: z.number(), mode }).exactOptional(),
     /** Seed of the inputs. */
     seed: z.int().exactOptional(),
-    /** Fastest overrides for each shape, when the registration has tunables. */
+    /** Overrides for each shape, when the registration has tunables. */
     tuning: z.array(tunedShape).exactOptional(),
     elapsed_ms: z.number(),
   })
@@ -263,6 +291,7 @@ export const labKernel = z
   .meta({ id: 'LabKernel' });
 const kernelBench = z.object({
   at: z.string(),
+  kernels: textArray.describe('All kernels that it measured together, against the built-in ones.'),
   verdict: z.string(),
   rounds: z.int(),
   ratio_low: z.number().nullable(),
@@ -372,6 +401,9 @@ export const labProfile = z
     kernel: z.string(),
     op: z.string(),
     case: z.string().describe('The shape and kind of the input.'),
+    overrides: numbers.describe(
+      'Values of the overrides: those that a binding to this shape has, also from tuning.',
+    ),
     lanes: z.int().describe('Lanes of the emulated subgroups.'),
     flops: z.number().describe('What the op needs on this input.'),
     bytes: z.number(),
@@ -380,7 +412,9 @@ export const labProfile = z
       .array(profiledKernel)
       .exactOptional()
       .describe('The dispatches of the built-in kernels for GPUs on the same input.'),
-    hints: z.array(profileHint).describe('The most valuable first.'),
+    hints: z
+      .array(profileHint)
+      .describe('The most valuable first; on a software adapter, those that hold on GPUs alone are last.'),
   })
   .meta({ id: 'LabProfile' });
 export type LabProfile = Immutable<z.output<typeof labProfile>>;
@@ -424,25 +458,6 @@ export const fingerprint = z
 export type Fingerprint = Immutable<z.output<typeof fingerprint>>;
 
 const speeds = z.object({ prefill_tps: z.number(), decode_tps: z.number() });
-const interval = z.object({ low: z.number(), high: z.number() });
-const verdict = z
-  .enum(['faster', 'slower', 'no_difference', 'inconclusive', 'suspect'])
-  .describe(
-    '`no_difference`: the interval lies within `effect`; `inconclusive`: it is wider; `suspect`: faster than the hardware allows, or with other outputs.',
-  );
-export type BenchVerdict = z.output<typeof verdict>;
-export type Interval = Immutable<z.output<typeof interval>>;
-
-const comparison = z.object({
-  ratio: z.number().describe('Baseline time divided by bound time; above 1 is faster.'),
-  ci95: interval,
-  control: z
-    .object({ ratio: z.number(), ci95: interval })
-    .describe('Built-in kernels compared with themselves.'),
-  verdict,
-});
-export type Comparison = Immutable<z.output<typeof comparison>>;
-
 const outputs = z
   .object({
     timed_tokens: z.int(),
@@ -474,6 +489,11 @@ export const benchResult = z
     id: z.string(),
     effect: z.number().describe('Smallest difference that was asked about, relative.'),
     budget: benchBudget,
+    beside: textArray
+      .exactOptional()
+      .describe(
+        'Bound kernels that ran in both arms, beside those that were measured, which the fingerprint names.',
+      ),
     baseline: speeds,
     bound: speeds,
     delta: z.object({ prefill: z.number(), decode: z.number() }).describe('Ratios minus 1.'),

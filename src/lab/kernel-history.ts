@@ -13,6 +13,8 @@ export interface KernelVersion {
 /** A bench in which a kernel was bound. */
 export interface KernelBench {
   readonly at: string;
+  /** All kernels that it measured together. */
+  readonly kernels: readonly string[];
   readonly verdict: string;
   readonly rounds: number;
   readonly ratio_low: number | null;

@@ -5,11 +5,19 @@ import {
   type LabDispatch,
   type LabKernel,
   type ResidentEngine,
+  type StepPlans,
   uncheckedDawnFeatures,
 } from '../engine/index.ts';
 import { runBench } from './bench/run-bench.ts';
 import { RunningBenches } from './bench/running.ts';
-import { KernelBindings, type BoundKernel, formatsOf, kernelDigests, kernelsOf } from './bindings.ts';
+import {
+  type BoundKernel,
+  formatsOf,
+  KernelBindings,
+  kernelDigests,
+  kernelsOf,
+  targetsByKernel,
+} from './bindings.ts';
 import { canonicalJson } from '../signing/canonical-json.ts';
 import { LabConfigs } from './configs/lab-configs.ts';
 import { programDigest } from './digest.ts';
@@ -302,7 +310,7 @@ export class ResidentLab implements Lab {
   }
 
   async profile(request: ProfileRequest, signal: AbortSignal): Promise<LabProfile> {
-    const { registration } = this.#requireRegistered(request.kernel);
+    const { registration, report } = this.#requireRegistered(request.kernel);
     const { op } = registration;
     const live = this.#currentLiveModel();
     const { caps } = this.#options.engine.runner.gpu;
@@ -315,6 +323,8 @@ export class ResidentLab implements Lab {
         formats: this.#formatsFor(labDispatches),
         live: { byOp, captured: {} },
         seed: freshSeed(),
+        tuning: report.tuning,
+        isSoftware: caps.software,
         lanes: request.lanes ?? (caps.software ? 32 : (caps.subgroupSize ?? 32)),
         phase: request.phase ?? 'decode',
       },
@@ -444,27 +454,50 @@ export class ResidentLab implements Lab {
     const costs = await live.costFunction();
     return await engine.exclusive(async (runner, letOthersRun) => {
       const seed = request.seed ?? freshSeed();
+      const { measured, beside } = this.#armsOf(request.kernels);
       onProgress({ stage: 'peaks' });
       const peaks = await live.peaks(async () => {
         await letOthersRun();
         signal.throwIfAborted();
       });
       const { boundPlans: bound } = runner;
-      const port = createBenchPort(runner, bound, { costOf: costs, letOthersRun });
-      const fingerprint = await this.#fingerprint(seed);
-      const result = await runBench(port, request, {
-        seed,
-        signal,
-        peaks,
-        fingerprint,
-        onProgress,
-      });
+      const fingerprint = await this.#fingerprint(seed, measured);
+      const measure = (baseline?: StepPlans) =>
+        runBench(createBenchPort(runner, bound, { costOf: costs, letOthersRun, baseline }), request, {
+          seed,
+          signal,
+          peaks,
+          fingerprint,
+          beside: [...targetsByKernel(beside).keys()],
+          onProgress,
+        });
+      const result =
+        beside.length === 0 ? await measure() : await engine.tryBindings(beside, this.#unfused, measure);
       // Keep the times only if the same kernels are still bound.
       this.#gpuMs = new Map(
         runner.boundPlans !== bound ? [] : result.components.map(({ id, gpu_ms: ms }) => [id, ms]),
       );
       return result;
     }, signal);
+  }
+
+  /**
+   * The bindings that a bench measures, and those that run in both arms.
+   * @throws LabError `nothing_bound` if none of the named kernels is bound
+   */
+  #armsOf(names: readonly string[] | undefined): Record<'measured' | 'beside', readonly BoundKernel[]> {
+    const { all } = this.#bindings;
+    if (!names) return { measured: all, beside: [] };
+    const [measured, beside] = [true, false].map((isNamed) =>
+      all.filter(({ kernel }) => names.includes(kernel.name) === isNamed),
+    ) as [BoundKernel[], BoundKernel[]];
+    if (measured.length === 0) {
+      throw new LabError(
+        'nothing_bound',
+        `${names.join(', ')}: not bound, so there is nothing to measure; bound kernels: ${[...targetsByKernel(all).keys()].join(', ') || 'none'}.`,
+      );
+    }
+    return { measured, beside };
   }
 
   async validate(request: { path?: string | undefined; envelope?: unknown }): Promise<ValidationReport> {
@@ -692,7 +725,11 @@ export class ResidentLab implements Lab {
     return registered.isStale ? 'stale' : unverified ? 'unverified' : 'accepted';
   }
 
-  async #fingerprint(seed: number): Promise<Fingerprint> {
+  /** @param kernels those that the figures are about */
+  async #fingerprint(
+    seed: number,
+    kernels: readonly BoundKernel[] = this.#bindings.all,
+  ): Promise<Fingerprint> {
     const { engine, dawn, toggles } = this.#options;
     const { adapter, runner } = engine;
     return {
@@ -703,7 +740,7 @@ export class ResidentLab implements Lab {
       toggles,
       features: adapter.features,
       model: await engine.digest,
-      kernels: kernelDigests(this.#bindings.all),
+      kernels: kernelDigests(kernels),
       seed,
     };
   }

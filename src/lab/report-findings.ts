@@ -38,9 +38,9 @@ export function addParityFindings(
   return { ...report, stages };
 }
 
-/** The fastest overrides for a shape, from the tuning sweep; empty without a sweep. */
+/** The overrides that the tuning sweep kept for a shape; empty without a sweep. */
 export function tunedOverridesFor(
-  { tuning }: KernelRegistrationReport,
+  { tuning }: { readonly tuning?: KernelRegistrationReport['tuning'] | undefined },
   dispatchShape: { readonly dims: Readonly<Record<string, number>>; readonly format?: string } | undefined,
 ): Readonly<Record<string, number>> {
   if (!tuning || !dispatchShape) return {};

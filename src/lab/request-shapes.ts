@@ -70,13 +70,15 @@ const isGiven = (
     },
   ] satisfies [unknown, object];
 
+const kernelName = z
+  .string(expectedError('a name'))
+  .regex(kernelNamePattern, expectedError(`a name that matches ${kernelNamePattern.source}`));
+
 const registrationObject = (ops: () => readonly string[]) =>
   z
     .object(
       {
-        name: z
-          .string(expectedError('a name'))
-          .regex(kernelNamePattern, expectedError(`a name that matches ${kernelNamePattern.source}`))
+        name: kernelName
           .optional()
           .describe(`A later kernel of the same name replaces it. ${readsDirectives}`),
         op: z
@@ -302,6 +304,15 @@ export const benchRequest = (context: () => number) => {
           .optional()
           .describe('Positions at which decode is measured.'),
         mode: oneOf(['quick', 'full']).optional(),
+        kernels: list(kernelName, {
+          error: 'expected a list of kernel names',
+          empty: 'expected at least one kernel name',
+          max: { count: 64, error: 'expected at most 64 kernel names' },
+        })
+          .optional()
+          .describe(
+            'Bound kernels to measure alone: the others that are bound run in both arms. Default: all that are bound, against the built-in kernels.',
+          ),
         effect: z
           .number(expectedError('a number from 0.005 to 1'))
           .min(0.005, expectedError('a number from 0.005 to 1'))

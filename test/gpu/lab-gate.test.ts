@@ -297,7 +297,7 @@ describe('tunables', () => {
     tunables: { WG: [8, 32, 64] },
   };
 
-  it('are all tried, and the fastest is reported for each live shape, with the time of the built-in kernel', async () => {
+  it('are all tried, and the fastest is kept for each live shape if it is faster than the default', async () => {
     const shape = (rows: number) => ({
       dims: { tokens: 1, rows, columns: 64, blocks: 2, block_bytes: 128 },
       params: { rows, blocks: 2, x_stride: 64, y_stride: rows, y_offset: 0, has_bias: 0, eps: 0 },
@@ -307,10 +307,12 @@ describe('tunables', () => {
     expect(codes(report)).toEqual([]);
     expect(report.accepted).toBe(true);
     expect(report.tuning?.length).toBeGreaterThanOrEqual(2);
-    for (const { best, best_ms, tried, builtin_ms } of report.tuning ?? []) {
+    for (const { best, best_ms, tried, builtin_ms, default: declared, fastest } of report.tuning ?? []) {
+      expect(declared).toEqual({ WG: 64 });
+      expect(best).toEqual(fastest?.verdict === 'faster' ? fastest.overrides : declared);
       expect(tried.map(({ overrides }) => overrides['WG'])).toEqual([8, 32, 64]);
       expect([8, 32, 64]).toContain(best['WG']);
-      expect(best_ms).toBe(Math.min(...tried.map(({ ms }) => ms)));
+      expect(best_ms).toBe(tried.find(({ overrides }) => overrides['WG'] === best['WG'])?.ms);
       expect(builtin_ms).toBeGreaterThan(0);
     }
     expect(report.tuning?.some(({ shape: text }) => text.includes('rows=160'))).toBe(true);
@@ -331,6 +333,27 @@ describe('tunables', () => {
     expect(report).toMatchObject({ accepted: false });
     expect(codes(report)).toContain('wrong_result');
     expect(report.tuning).toEqual([]);
+  });
+
+  it('have findings about the combination that is kept, at their lines', async () => {
+    // A loop that has one turn with a large stride, and several with a small one; the override has no value but those that are tried.
+    const loop = 'for (var t = 0u; t < params.blocks; t += STRIDE) { unused += f32(t); }';
+    const source = `override STRIDE: u32;\n${matmul.source.replace('var sum = 0.0;', `var sum = 0.0;\n  var unused = 0.0;\n  ${loop}\n  sum += 0.0 * unused;`)}`;
+    const line = source.split('\n').findIndex((text) => text.includes(loop)) + 1;
+    const report = async (strides: number[]) => {
+      const { stages } = await gate({ ...matmul, source, tunables: { STRIDE: strides } });
+      return stages
+        .flatMap(({ findings }) => findings)
+        .filter(({ code }) => code === 'untested_loop' || code === 'conditions_unchecked');
+    };
+    expect(await report([1])).toEqual([]);
+    expect(await report([4096])).toEqual([
+      expect.objectContaining({
+        code: 'untested_loop',
+        line,
+        message: expect.stringMatching(/^with STRIDE=4096: the loop with t < params.blocks/),
+      }),
+    ]);
   });
 
   it('that exceed limits of the adapter are skipped', async () => {

@@ -269,10 +269,44 @@ describe('from the stub to a verdict', () => {
   });
 });
 
+describe('a bench of some of the bound kernels', () => {
+  afterEach(() => call('DELETE', '/lab/v1/bindings'));
+
+  it('has the others in both arms, and is no evidence of all bindings', async () => {
+    for (const [name, id] of [
+      ['walk.measured', 'layers.0.attn.norm'],
+      ['walk.beside', 'layers.0.ffn.norm'],
+    ] as const) {
+      await registerStub('rms_norm', name);
+      await call('POST', '/lab/v1/bindings', { kernel: name, components: [id] });
+    }
+    const bench = async (kernels: readonly string[]) =>
+      await call('POST', '/lab/v1/bench', { kernels, rounds: 2, new_tokens: 1, contexts: [16] });
+    const { body }: Answer<BenchResult> = await bench(['walk.measured']);
+    expect(body.beside).toEqual(['walk.beside']);
+    expect(Object.keys(body.fingerprint.kernels)).toEqual(['walk.measured']);
+    // Only the other kernel's component has a time in both arms.
+    const baselineMs = (id: string) => body.components.find((one) => one.id === id)?.baseline_ms;
+    expect(baselineMs('layers.0.ffn.norm')).toBeGreaterThan(0);
+    expect(baselineMs('layers.0.attn.norm')).toBeUndefined();
+    const versions: Answer<KernelVersions> = await call('GET', '/lab/v1/kernels/walk.beside/versions');
+    expect(versions.body.versions[0]?.benches).toEqual([]);
+    await call('POST', '/lab/v1/configs', { name: 'walk.some' });
+    const config: Answer<ConfigEnvelope> = await call('GET', '/lab/v1/configs/walk.some');
+    expect(config.body.bench).toBeUndefined();
+    const none: Answer<{ error: { code: string; message: string } }> = await bench(['walk.absent']);
+    expect(none.status).toBe(409);
+    expect(none.body.error).toMatchObject({
+      code: 'nothing_bound',
+      message: expect.stringContaining('bound kernels: walk.measured, walk.beside'),
+    });
+  });
+});
+
 describe('tunables', () => {
   afterEach(() => call('DELETE', '/lab/v1/bindings'));
 
-  it('are tuned; the fastest values for each shape are reported and used', async () => {
+  it('are tuned; the values that are kept for each shape are reported and used', async () => {
     const stub = await stubOf('rms_norm', 'walk.tuned');
     const { body } = await register({ ...stub, tunables: { WG: [16, 32, 64] } });
     expect(body.accepted).toBe(true);
@@ -286,8 +320,9 @@ describe('tunables', () => {
     );
     expect(shape?.shape).toContain('columns=256');
     expect(shape?.tried.map(({ overrides }) => overrides['WG']).sort()).toEqual([16, 32, 64]);
-    const fastestMs = Math.min(...(shape?.tried.map(({ ms }) => ms) ?? []));
-    expect(shape?.best_ms).toBe(fastestMs);
+    expect(shape?.best).toEqual(
+      shape?.fastest?.verdict === 'faster' ? shape.fastest.overrides : shape?.default,
+    );
     await call('POST', '/lab/v1/bindings', { kernel: 'walk.tuned', components: ['layers.0.attn.norm'] });
     const bench: Answer<BenchResult> = await call('POST', '/lab/v1/bench', {
       rounds: 6,

@@ -12,12 +12,14 @@ import { until } from '../support/until.ts';
 
 let lab: FakeLab;
 let folder: string;
+/** Sources of the registered kernels, by name. */
+const sources = new Map<string, string>();
 
 /** A lab that does with a kernel what its source says: `// fast 1.2`, `// flagged`, `// refused`, ... */
 beforeEach(async () => {
   lab = await fakeLab();
   folder = mkdtempSync(join(tmpdir(), 'lathe-search-'));
-  const sources = new Map<string, string>();
+  sources.clear();
   const boundSource = () => [...lab.bound.values()].map((name) => sources.get(name) ?? '').join();
   let isAway = 0;
   lab.override = ({ method, path, body }) => {
@@ -166,7 +168,7 @@ describe('a search', () => {
       'fast 1.2: faster',
     ]);
     expect(code).toBe(0);
-    expect(stdout).toMatch(/\n\* \d+ +command +fast 1\.3 +faster +1\.300/);
+    expect(stdout).toMatch(/\n\* \d+ +command +fast 1\.3 +faster +\+30\.0% \(/);
     expect(stdout).toContain('saved as the config found');
     // The best one was bound, measured in full and saved; then what had been bound runs again.
     const saved = paths().indexOf('POST /configs');
@@ -174,7 +176,7 @@ describe('a search', () => {
       .slice(0, saved)
       .filter(({ path }) => path === '/bench')
       .at(-1);
-    expect(before?.body).toEqual({ mode: 'full' });
+    expect(before?.body).toEqual({ mode: 'full', kernels: [expect.stringMatching(/^search_/)] });
     const bound = lab.requests
       .slice(0, saved)
       .filter(({ path, method }) => method === 'POST' && path === '/bindings');
@@ -200,6 +202,35 @@ describe('a search', () => {
         source: expect.stringContaining('bad'),
       },
     });
+  });
+
+  test('saves nothing that is not faster, unless asked to', async () => {
+    const command = commandOf(['fast 0.9']);
+    const { code, stdout } = await run(...argsOf('--command', command));
+    expect(code).toBe(1);
+    expect(stdout).toContain('nothing was faster than the built-in kernels');
+    expect(stdout).toContain('no config is saved; --force');
+    expect(paths()).not.toContain('POST /configs');
+    const forced = await run(...argsOf('--command', command, '--force'));
+    expect(forced.code).toBe(1);
+    expect(forced.stdout).toContain('saved as the config found');
+    expect(paths()).toContain('POST /configs');
+  });
+
+  test('saves nothing that is not faster than what was bound before', async () => {
+    sources.set('mine', '// fast 1.3');
+    lab.bound.set('layers.0.attn.norm', 'mine');
+    const slower = await run(...argsOf('--command', commandOf(['fast 1.2'])));
+    expect(slower.code).toBe(1);
+    expect(slower.stdout).toMatch(
+      /nothing was faster than what was bound before:\nbench .*\n +decode +\+30\.0% \(/,
+    );
+    expect(paths()).not.toContain('POST /configs');
+    expect([...lab.bound]).toEqual([['layers.0.attn.norm', 'mine']]);
+    rmSync(at('found.jsonl'));
+    const faster = await run(...argsOf('--command', commandOf(['fast 1.5'])));
+    expect(faster.code).toBe(0);
+    expect(faster.stdout).toContain('saved as the config found');
   });
 
   test('goes on after kill -9, and leaves what killed it twice', async () => {

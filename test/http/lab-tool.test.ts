@@ -151,7 +151,7 @@ describe('from stub to saved config', () => {
       await json('bind', 'k', 'layers.*.attn.norm'),
       await json('parity'),
       await json('parity', '--mode', 'strict'),
-      await json('bench', '--rounds', '4', '--contexts', '64,128', '--full'),
+      await json('bench', '--rounds', '4', '--contexts', '64,128', '--full', '--kernel', 'my_norm'),
       await json('save', 'mine'),
       await json('configs'),
       await json('validate', 'mine'),
@@ -166,7 +166,7 @@ describe('from stub to saved config', () => {
       components: expect.arrayContaining(['layers.0.attn.norm']),
     });
     const benched = lab.requests.find(({ path }) => path === '/bench')?.body;
-    expect(benched).toEqual({ mode: 'full', rounds: 4, contexts: [64, 128] });
+    expect(benched).toEqual({ kernels: ['my_norm'], mode: 'full', rounds: 4, contexts: [64, 128] });
   });
 
   test('every command prints readable text, within 80 columns if possible', async () => {
@@ -244,7 +244,7 @@ describe('from stub to saved config', () => {
     expect((await run(['history', 'k'])).stdout).toBe(
       [
         '2026-11-28T00:00:00.000Z  ✓ accepted  rms_norm  0',
-        '  bench 2026-11-28T01:00:00.000Z  decode +10.0% to +20.0%  faster, 9 rounds',
+        '  bench 2026-11-28T01:00:00.000Z  decode +10.0% to +20.0%  faster, 9 rounds, together with other',
         '2026-11-27T00:00:00.000Z  ✗ rejected  rms_norm  1',
         '',
         'since 2026-11-27T00:00:00.000Z:',
@@ -310,7 +310,7 @@ describe('from stub to saved config', () => {
     write('bench.json', (await run(['bench', '--json'])).stdout);
     const changed = await run(['diff', 'a.json', 'b.json']);
     expect(changed).toMatchObject({ code: 0, stdout: expect.stringContaining('-fn a() {}\n+fn b() {}') });
-    expect((await run(['diff', 'bench.json', 'bench.json'])).stdout).toContain('decode, bound');
+    expect((await run(['diff', 'bench.json', 'bench.json'])).stdout).toContain('decode at 128');
     expect(await run(['diff', 'a.json', 'bench.json'])).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('bench.json is a bench'),
@@ -562,8 +562,26 @@ describe('watch', () => {
     write('k.wgsl', good);
     await tool.next('bench');
     expect(await tool.stop()).toBe(0);
+    // The figures are those of the kernel, whatever else is bound.
+    const benches = lab.requests.filter(({ path }) => path === '/bench').map(({ body }) => body);
+    expect(benches).toEqual(benches.map(() => ({ mode: 'quick', kernels: ['k'] })));
     expect([...lab.bound]).toEqual([['layers.1.attn.norm', 'older']]);
     expect(tool.events().at(-1)).toMatchObject({ event: 'stop', unbound: true, failures: [] });
+  });
+
+  test('of several files, what was bound since the last bench is measured', async () => {
+    write('a.wgsl', good);
+    write('b.wgsl', good);
+    const tool = watching('a.wgsl', 'b.wgsl', '--bind', 'layers.*.attn.norm');
+    await tool.next('bench');
+    write('b.wgsl', `${good}// again\n`);
+    await tool.next('bench');
+    expect(await tool.stop()).toBe(0);
+    const benches = lab.requests.filter(({ path }) => path === '/bench').map(({ body }) => body);
+    expect(benches).toEqual([
+      { mode: 'quick', kernels: ['a', 'b'] },
+      { mode: 'quick', kernels: ['b'] },
+    ]);
   });
 
   test('a previously bound span is restored as a span', async () => {

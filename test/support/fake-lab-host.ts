@@ -319,6 +319,7 @@ export async function fakeLab(): Promise<FakeLab> {
               ? [
                   {
                     at: '2026-11-28T01:00:00.000Z',
+                    kernels: [name, 'other'],
                     verdict: 'faster',
                     rounds: 9,
                     ratio_low: 1.1,

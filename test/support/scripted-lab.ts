@@ -70,6 +70,7 @@ export const scriptedProfile = (kernel: string): LabProfile => ({
   kernel,
   op: 'rms_norm',
   case: 'live 1x64',
+  overrides: { WG: 64 },
   lanes: 32,
   flops: 256,
   bytes: 768,
@@ -251,7 +252,14 @@ export class ScriptedLab implements Lab {
   async versions(name: string): Promise<KernelVersions> {
     this.#called('versions', name);
     const { registration } = this.kernel(name);
-    const bench = { at: scriptedAt, verdict: 'faster', rounds: 12, ratio_low: 1.02, ratio_high: 1.1 };
+    const bench = {
+      at: scriptedAt,
+      kernels: [name],
+      verdict: 'faster',
+      rounds: 12,
+      ratio_low: 1.02,
+      ratio_high: 1.1,
+    };
     return {
       versions: [{ at: scriptedAt, digest: 'sha256:00', accepted: true, registration, benches: [bench] }],
     };

@@ -4,8 +4,12 @@ import { exceedsRoof, minimumMs } from '../../src/lab/bench/roofline.ts';
 import { peaks } from '../support/simulated-bench.ts';
 
 describe('a hint', () => {
-  const hint = (ms: number, bytes: number, flops: number, { dispatches = 1, share = 0.5 } = {}) =>
-    hintFor({ ms, dispatches, share }, { bytes, flops }, peaks);
+  const hint = (
+    ms: number,
+    bytes: number,
+    flops: number,
+    { dispatches = 1, share = 0.5, isSoftware = false } = {},
+  ) => hintFor({ ms, dispatches, share }, { bytes, flops }, { peaks, isSoftware });
 
   it.each([
     ['memory', 1, 8e6, 1e6, /^memory bound at 80% of copy bandwidth: .*fewer bytes/],
@@ -19,6 +23,16 @@ describe('a hint', () => {
   ])('names what holds a component back: %s', (_, ms, bytes, flops, expected) => {
     expect(hint(ms, bytes, flops)).toMatch(expected);
     expect(hint(ms, bytes, flops)).not.toMatch(/\n/);
+  });
+
+  it.each([
+    ['latency', 1, 1e5, 2e6],
+    ['half the memory roof', 1, 4e6, 1e6],
+    ['arithmetic', 1, 1e6, 7e7],
+  ])('of a software adapter proposes nothing that helps on GPUs alone: %s', (_, ms, bytes, flops) => {
+    const gpuOnly = /wider loads|vec4|f16|more threads/;
+    expect(hint(ms, bytes, flops)).toMatch(gpuOnly);
+    expect(hint(ms, bytes, flops, { isSoftware: true })).not.toMatch(gpuOnly);
   });
 
   it('counts the dispatches of a component', () => {

@@ -298,7 +298,7 @@ describe('a bench warns', () => {
   it('about a machine that becomes slower, with a correct verdict', async () => {
     const { result } = await bench({ machine: machines.drift, speedup: 1.3 });
     expect(result.warnings.join()).toMatch(
-      /drift: from the first round to the last, the built-in kernels became .*slower/,
+      /drift: from the first round to the last, the baseline became .*slower/,
     );
     expect(result.verdict).toBe('faster');
     expect(result.delta.decode).toBeGreaterThan(0.27);
@@ -413,7 +413,7 @@ describe('a bench suspects', () => {
     });
     expect(result.verdict).toBe('suspect');
     expect(result.warnings).toEqual([
-      'outputs: at context 512, 0 of 64 greedy tokens of the timed samples are those of the built-in kernels',
+      'outputs: at context 512, 0 of 64 greedy tokens of the timed samples are those of the baseline',
       'outputs: at context 512, the logits differ by 20 nats (worst 20), and 0 of 8 greedy tokens are the same',
     ]);
     expect(result.decode.at(-1)?.outputs).toMatchObject({ timed_tokens: 64, timed_same: 0 });

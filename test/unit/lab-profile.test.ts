@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { labOps, type LiveShape } from '../../src/lab/ops/index.ts';
-import { profileKernel } from '../../src/lab/profile/profile-kernel.ts';
+import { profileKernel, type ProfileTask } from '../../src/lab/profile/profile-kernel.ts';
 import { nodePlatform } from '../../src/platform/node.ts';
 import { markedLine, type NaiveKernel, naiveKernels } from '../support/naive-kernels.ts';
 
@@ -26,7 +26,11 @@ const liveShapes = (op: string, columns: number): LiveShape =>
 
 function profileOf(
   { registration, columns = 2048 }: Pick<NaiveKernel, 'registration' | 'columns'>,
-  lanes = 32,
+  {
+    lanes = 32,
+    isSoftware = false,
+    tuning,
+  }: Partial<Pick<ProfileTask, 'lanes' | 'isSoftware' | 'tuning'>> = {},
 ) {
   const op = labOps.get(registration.op);
   if (!op) throw new Error(registration.op);
@@ -35,7 +39,9 @@ function profileOf(
     registration,
     formats: ['q8_0'],
     live: { byOp: { [registration.op]: [liveShapes(registration.op, columns)] }, captured: {} },
+    tuning,
     lanes,
+    isSoftware,
     phase: 'decode',
     wgsl,
     seed: 1,
@@ -51,5 +57,58 @@ describe('the profile of a naive kernel', () => {
       .map(({ message }) => message);
     expect(messages.join('\n')).toMatch(kernel.remedy);
     expect(builtin?.length).toBeGreaterThan(0);
+  });
+});
+
+describe('hints on a software adapter', () => {
+  const onGpusAlone = ['uncoalesced', 'bank_conflict', 'narrow_loads', 'large_workgroup', 'workgroup_memory'];
+
+  it.each(naiveKernels)('those about GPUs alone are last, and say so: $name', (kernel) => {
+    const { hints } = profileOf(kernel, { isSoftware: true });
+    const isForGpus = hints.map(({ message }) => message.startsWith('on a GPU: '));
+    expect(isForGpus).toEqual(isForGpus.toSorted((a, b) => Number(a) - Number(b)));
+    for (const [index, { code }] of hints.entries())
+      if (onGpusAlone.includes(code)) expect(isForGpus[index], code).toBe(true);
+    expect(
+      profileOf(kernel)
+        .hints.map(({ message }) => message)
+        .join('\n'),
+    ).not.toContain('on a GPU: ');
+  });
+
+  it('a kernel with barriers has them first, because each takes as long as many loads', () => {
+    const kernel = naiveKernels.find(({ code }) => code === 'barriers') as NaiveKernel;
+    expect(profileOf(kernel, { isSoftware: true }).hints[0]).toMatchObject({
+      code: 'barriers',
+      message: expect.stringContaining('on this software adapter'),
+    });
+  });
+});
+
+describe('the profile of a kernel with tunables', () => {
+  const [{ registration: plain } = { registration: undefined as never }] = naiveKernels.filter(
+    ({ registration: { op, source } }) => op === 'rms_norm' && source.includes('@workgroup_size(64)'),
+  );
+  const kernel: Pick<NaiveKernel, 'registration'> = {
+    registration: {
+      ...plain,
+      source: `override WG: u32;\n${plain.source.replace('@workgroup_size(64)', '@workgroup_size(WG)')}`,
+      tunables: { WG: [64, 128] },
+    },
+  };
+  const tuned = (columns: number, best: number) => ({
+    shape: `tokens=1 columns=${columns}`,
+    best: { WG: best },
+    best_ms: 1,
+    tried: [],
+  });
+
+  it('is of the values that its shape was tuned to', () => {
+    const { profile, overrides } = profileOf(kernel, { tuning: [tuned(64, 64), tuned(2048, 128)] });
+    expect({ overrides, size: profile.workgroup_size }).toEqual({ overrides: { WG: 128 }, size: 128 });
+  });
+
+  it('is of the declared value before it was tuned', () => {
+    expect(profileOf(kernel).overrides).toEqual({ WG: 64 });
   });
 });

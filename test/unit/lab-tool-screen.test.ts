@@ -105,7 +105,7 @@ describe('the watch view', () => {
     view({ event: 'benching' });
     expect(now()).toContain('measuring …');
     view({ event: 'bench', result: benchResult() });
-    expect(now()).toContain('bench  decode +6.8% faster (+5.6% to +8.1%)');
+    expect(now()).toContain('bench  my_norm, 12 rounds\n  decode  +6.8% (+5.6% to +8.1%) faster\n');
     expect(now()).not.toContain('measuring');
     expect(now()).toContain('5 of 5 cases, worst nmse 6.0e-14, limit 1.0e-7');
     expect(now()).toContain('✓ k runs layers.*.norm (2 components)');

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { benchDiffLines, diffBenches } from '../../src/lab-tool/bench-diff.ts';
-import { benchLines, verdictSentence } from '../../src/lab-tool/bench-text.ts';
+import { benchLines, benchSummary, verdictSentence } from '../../src/lab-tool/bench-text.ts';
 import { configDiffLines, diffConfigs } from '../../src/lab-tool/config-diff.ts';
 import { formatError, formatNumber } from '../../src/lab-tool/figures.ts';
 import { findingLines } from '../../src/lab-tool/findings-text.ts';
@@ -9,9 +9,10 @@ import { outcomeLines } from '../../src/lab-tool/gate-text.ts';
 import { graphLines } from '../../src/lab-tool/graph-text.ts';
 import { groupByLayer } from '../../src/lab-tool/layer-groups.ts';
 import { diffLines, hunksOf } from '../../src/lab-tool/line-diff.ts';
+import { nextStepLines } from '../../src/lab-tool/next-step.ts';
 import { table } from '../../src/terminal/table.ts';
 import { truncate, displayWidth } from '../../src/terminal/text.ts';
-import type { LabGraph } from '../../src/lab/types.ts';
+import type { BenchResult, BenchVerdict, LabGraph } from '../../src/lab/types.ts';
 import { benchResult, config, gate } from '../support/fake-lab-host.ts';
 
 const look = { paint: (_: string, text: string) => text, width: 80 };
@@ -131,6 +132,33 @@ describe('reports', () => {
     const text = outcomeLines({ ...good, accepted: false, report }, look).join('\n');
     expect(text).toContain('not finite');
     expect(text).toContain('worst at y[7], expected 0.5, got not finite');
+  });
+
+  test('tuning: the default is kept unless another one is faster beyond the noise, with the amount', () => {
+    const outcome = outcomeOf('fn main() {}');
+    const tuned = (best: number, verdict: BenchVerdict) => ({
+      shape: 'tokens=1 columns=256',
+      best: { WG: best },
+      best_ms: 0.2,
+      default: { WG: 64 },
+      fastest: {
+        overrides: { WG: 32 },
+        ratio: 1.031,
+        ci95: { low: 1.012, high: 1.052 },
+        control: { ratio: 1, ci95: { low: 0.99, high: 1.01 } },
+        verdict,
+      },
+      tried: [{ overrides: { WG: 32 }, ms: 0.2 }],
+    });
+    const textOf = (one: ReturnType<typeof tuned>) =>
+      outcomeLines({ ...outcome, report: { ...outcome.report, tuning: [one] } }, look)
+        .join(' ')
+        .replaceAll(/\s+/g, ' ');
+    const amount = '+3.1% (+1.2% to +5.2%) against the default WG=64';
+    expect(textOf(tuned(32, 'faster'))).toContain(`WG=32 is kept for tokens=1 columns=256: ${amount}`);
+    expect(textOf(tuned(64, 'inconclusive'))).toContain(
+      `WG=32 had the shortest time for tokens=1 columns=256, but ${amount} is not beyond the noise: the default is kept`,
+    );
   });
 
   test('a case that failed for a reason other than its values names no worst element', () => {
@@ -269,21 +297,27 @@ describe('diff', () => {
     expect(diffConfigs(before, { ...before, created_at: '2027-01-01T00:00:00Z', name: 'x' }).same).toBe(true);
   });
 
-  test('of benches: the same component of all layers is one row with the total time', () => {
+  test('of benches: the same component of all layers is one row, as a fraction of the built-in step of its run', () => {
     const layers = (id: (layer: number) => string, ms: number) =>
       [0, 1].flatMap((layer) =>
         benchResult()
           .components.slice(0, 1)
           .map((one) => ({ ...one, id: id(layer), gpu_ms: ms })),
       );
-    const of = (ms: number) => ({
+    const of = (ms: number, slowdown: number) => ({
       ...benchResult(),
-      components: layers((layer) => `layers.${layer}.mlp`, ms),
+      components: [
+        ...layers((layer) => `layers.${layer}.mlp`, ms * slowdown),
+        ...layers((layer) => `layers.${layer}.rest`, 0),
+      ].map((one) => ({ ...one, baseline_ms: 2 * slowdown })),
     });
-    const lines = benchDiffLines(diffBenches(of(2), of(1)), ['a', 'b'], look);
-    expect(lines.filter((line) => line.includes('layers'))).toEqual([
-      expect.stringMatching(/^layers\.\*\.mlp +ms +4\.00 +2\.00 +0\.500$/),
-    ]);
+    const linesOf = (slowdown: number) =>
+      benchDiffLines(diffBenches(of(2, 1), of(1, slowdown)), ['a', 'b'], look).filter((line) =>
+        line.includes('mlp'),
+      );
+    expect(linesOf(1)).toEqual([expect.stringMatching(/^layers\.\*\.mlp +50\.0% +25\.0% +0\.500$/)]);
+    // A machine that was slower in the second run changes nothing.
+    expect(linesOf(3)).toEqual(linesOf(1));
   });
 
   test('a built-in kernel is shown by its file, without the variant', () => {
@@ -312,14 +346,23 @@ describe('diff', () => {
 
   test('of benches: figures side by side, and differences between the fingerprints', () => {
     const [a, b] = [benchResult(1), benchResult(1.5)];
-    const found = diffBenches(a, { ...b, fingerprint: { ...b.fingerprint, dawn: '0.7' } });
-    const decode = found.figures.find(({ figure }) => figure === 'decode, bound');
-    expect(decode?.ratio).toBeCloseTo(1.5);
+    const found = diffBenches(a, { ...b, beside: ['k'], fingerprint: { ...b.fingerprint, dawn: '0.7' } });
+    const decode = found.speeds.find(({ figure }) => figure === 'decode');
+    expect(decode).toMatchObject({ ratio: expect.closeTo(1.5), differs: true });
     const lines = benchDiffLines(found, ['a.json', 'b.json'], look);
     expect(lines.join('\n')).toContain('! different dawn: 0.6.2 / 0.7');
-    expect(lines.find((line) => line.startsWith('decode, bound '))).toMatch(
-      /tokens\/s +41\.2 +61\.8 +1\.500$/,
+    expect(lines.join('\n')).toContain('! different baseline: built-in kernels / built-in kernels and k');
+    expect(lines[1]).toBe('B b.json: decode +50.0% (+48.8% to +51.3%) faster');
+    expect(lines.find((line) => line.startsWith('decode at 128'))).toMatch(
+      /\+0\.0% \(-1\.2% to \+1\.3%\) +\+50\.0% \(\+48\.8% to \+51\.3%\) +1\.500 +yes$/,
     );
+    for (const line of lines) expect(displayWidth(line), line).toBeLessThanOrEqual(80);
+  });
+
+  test('of benches: ratios whose intervals overlap do not differ, however fast the machine was', () => {
+    const [a, b] = [benchResult(1.02), benchResult(1.03)];
+    const { speeds } = diffBenches(a, { ...b, bound: { decode_tps: 400, prefill_tps: 9000 } });
+    expect(speeds.map(({ differs }) => differs)).not.toContain(true);
   });
 });
 
@@ -331,6 +374,53 @@ describe('bench', () => {
       'Decoding at 128 tokens is 6.8% faster with the bound kernels (95% interval +5.6% to +8.1%',
     );
     expect(lines.join('\n')).toContain('! the built-ins drifted');
+  });
+
+  test('names what it measured, and what else was bound, with the amounts of each verdict', () => {
+    const result = { ...benchResult(0.9), beside: ['fast_qkv'], verdict: 'slower' as const };
+    expect(benchSummary(result, { ...look, width: 200 })).toEqual([
+      'bench  my_norm, 12 rounds, beside fast_qkv, which both arms run',
+      '  decode  -10.0% (-11.2% to -8.7%) slower',
+      '  prefill +0.3% (-0.9% to +1.6%) no difference of 10% or more',
+    ]);
+    expect(benchSummary(benchResult(), look)).toHaveLength(3);
+  });
+
+  describe('the next step', () => {
+    const step = (change: Partial<BenchResult>, flags: readonly string[] = []) => {
+      const result = benchResult(1);
+      const rows = { verdict: change.verdict ?? result.verdict };
+      const all = { ...result, decode: result.decode.map((row) => ({ ...row, ...rows })), ...change };
+      return nextStepLines(all, flags, { ...look, width: 400 }).join('\n');
+    };
+
+    test('depends on the verdict, and names the kernel', () => {
+      expect(step({ verdict: 'faster' })).toMatch(/^next: node dist\/lab\.js save my_norm, /);
+      expect(step({ verdict: 'slower' })).toMatch(/^next: node dist\/lab\.js profile my_norm, /);
+      expect(step({ prefill: { ...benchResult().prefill, verdict: 'slower' } })).toContain(
+        'profile my_norm --prefill',
+      );
+      expect(step({ verdict: 'suspect' })).toMatch(/^next: node dist\/lab\.js parity, /);
+      expect(step({ verdict: 'no_difference', effect: 0.1 })).toContain('bench --effect 0.03 looks for');
+      const { decode, fingerprint } = benchResult(1);
+      const mixed = decode.map((row, n) => ({
+        ...row,
+        verdict: n === 0 ? ('faster' as const) : ('slower' as const),
+      }));
+      expect(step({ verdict: 'inconclusive', decode: mixed })).toContain('slower at 1024 tokens');
+      expect(step({ fingerprint: { ...fingerprint, kernels: {} } })).toContain("bind KERNEL 'GLOB'");
+    });
+
+    test('more rounds, as many as the interval needs, with the flags of the bench', () => {
+      const wide = { verdict: 'inconclusive' as const, rounds: 20, effect: 0.1 };
+      // The half-width for 10 % is 3.67 %: 1.5 times as wide needs 2.25 times as many rounds.
+      const ratio_ci95 = [Math.exp(-0.055), Math.exp(0.055)] as const;
+      expect(step({ ...wide, ratio_ci95: [...ratio_ci95] }, ['--contexts 64'])).toContain(
+        'next: node dist/lab.js bench --contexts 64 --rounds 50,',
+      );
+      expect(step({ ...wide, ratio_ci95: [0.5, 2] })).toContain('on a quieter machine');
+      expect(step({ ...wide, rounds: 1, ratio_ci95: [1, 1] })).toContain('--rounds 10,');
+    });
   });
 
   test('warns if nothing was bound', () => {

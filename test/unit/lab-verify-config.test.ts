@@ -70,7 +70,9 @@ describe('a config, verified without a host', () => {
     const look = { paint: (_style: string, text: string) => text, width: 100 };
     const text = verifyLines(verified, 'mine.json', look).join('\n');
     expect(text).toContain('✓ mine.json  signature, digests, reports and figures agree');
-    expect(text).toMatch(/bench +decode \+\d+\.\d% faster, \d+ rounds, 2026-11-28/);
+    expect(text).toMatch(
+      /bench +decode \+\d+\.\d% \(\+\d+\.\d% to \+\d+\.\d%\) faster, \d+ rounds, 2026-11-28/,
+    );
     expect(text).toMatch(/machine .*lathe 0\.1\.0/);
   });
 

@@ -13,13 +13,14 @@ type Version = KernelVersions['versions'][number];
 export const history: CommandHandler = async ({ client, words: [name = ''], print, look }) => {
   const { versions } = await client.versions(name);
   print({ versions }, () => [
-    ...versions.flatMap((version) => versionLines(version, look)),
+    ...versions.flatMap((version) => versionLines(name, version, look)),
     ...lastChange(versions, look),
   ]);
   return exitCodes.fine;
 };
 
 function versionLines(
+  name: string,
   { at, digest, accepted, registration, benches }: Version,
   { paint }: OutputStyle,
 ): string[] {
@@ -27,12 +28,16 @@ function versionLines(
   return [
     `${at}  ${mark}  ${printable(registration.op)}  ${paint('dim', digest.replace(/^sha256:/, '').slice(0, 12))}`,
     ...benches.map(
-      ({ at: benchedAt, verdict, rounds, ratio_low: low, ratio_high: high }) =>
+      ({ at: benchedAt, kernels, verdict, rounds, ratio_low: low, ratio_high: high }) =>
         `  bench ${benchedAt}  decode ${low === null ? '-' : formatChange(low - 1)} to ${high === null ? '-' : formatChange(high - 1)}  ` +
-        `${printable(verdictText(verdict as 'faster'))}, ${pluralize(rounds, 'round')}`,
+        `${printable(verdictText(verdict as 'faster'))}, ${pluralize(rounds, 'round')}${togetherText(kernels.filter((one) => one !== name))}`,
     ),
   ];
 }
+
+/** The figures of a bench are those of all kernels that it measured. */
+const togetherText = (others: readonly string[]): string =>
+  others.length === 0 ? '' : `, together with ${printable(others.join(', '))}`;
 
 /** The difference to the newest version with another source. */
 function lastChange(versions: readonly Version[], look: OutputStyle): string[] {

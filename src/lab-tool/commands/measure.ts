@@ -4,6 +4,7 @@ import { benchLines } from '../bench-text.ts';
 import { exitCodes, type CommandHandler } from '../context.ts';
 import { pluralize, formatError, formatPercent } from '../figures.ts';
 import { groupByLayer } from '../layer-groups.ts';
+import { nextStepLines } from '../next-step.ts';
 import { table } from '../../terminal/table.ts';
 import { whileWaiting } from '../while-waiting.ts';
 
@@ -66,7 +67,9 @@ export const bench: CommandHandler = async ({ client, flags, print, look, enviro
       `--contexts: expected whole numbers above 0, got '${splitList(flags.contexts).join(',')}'`,
     ]);
   const { rounds, seed, full, effect, 'prompt-tokens': prompt, 'new-tokens': newTokens } = flags;
+  const kernels = splitList(flags.kernel);
   const request = {
+    ...(kernels.length === 0 ? {} : { kernels }),
     ...(effect === undefined ? {} : { effect }),
     mode: full === true ? ('full' as const) : ('quick' as const),
     ...(contexts.length === 0 ? {} : { contexts }),
@@ -76,6 +79,14 @@ export const bench: CommandHandler = async ({ client, flags, print, look, enviro
     ...(newTokens === undefined ? {} : { new_tokens: newTokens }),
   };
   const result = await whileWaiting(environment, 'running the bench on the host', client.bench(request));
-  print(result, () => benchLines(result, look));
+  const repeated = [
+    ...kernels.map((name) => `--kernel ${name}`),
+    ...(contexts.length === 0 ? [] : [`--contexts ${contexts.join(',')}`]),
+    ...(prompt === undefined ? [] : [`--prompt-tokens ${prompt}`]),
+    ...(newTokens === undefined ? [] : [`--new-tokens ${newTokens}`]),
+    ...(effect === undefined ? [] : [`--effect ${effect}`]),
+    ...(full === true ? ['--full'] : []),
+  ];
+  print(result, () => [...benchLines(result, look), '', ...nextStepLines(result, repeated, look)]);
   return exitCodes.fine;
 };

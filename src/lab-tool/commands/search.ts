@@ -91,6 +91,7 @@ export const search: CommandHandler = async ({
         budgetMs: Number(budget?.[1]) * units[budget?.[2] as keyof typeof units],
         components,
         config,
+        isSavedAnyway: flags.force === true,
       },
       {
         client,
@@ -106,7 +107,7 @@ export const search: CommandHandler = async ({
       outcomeLines(outcome, { journal: journalFile, op }, look),
     );
     if (outcome.isInterrupted) return interruptedExitCode;
-    return outcome.verdict === 'faster' ? exitCodes.fine : exitCodes.failed;
+    return outcome.isBetter === true ? exitCodes.fine : exitCodes.failed;
   } finally {
     await journal.close();
   }

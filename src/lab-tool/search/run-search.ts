@@ -27,6 +27,8 @@ export interface SearchOptions {
   readonly components: readonly string[];
   /** Name of the config that the best kernel is saved as. */
   readonly config: string;
+  /** Save the best kernel even if it is not faster. */
+  readonly isSavedAnyway: boolean;
 }
 
 export interface SearchPorts {
@@ -38,15 +40,22 @@ export interface SearchPorts {
   readonly signal: AbortSignal;
 }
 
-export interface SearchOutcome {
+interface BestResult {
+  /** The bench of the best kernel. */
+  readonly bench: BenchResult;
+  /** What that bench says for the goal. */
+  readonly verdict: AttemptVerdict;
+  /** The bench of the kernels that were bound before to its components, if any. */
+  readonly before?: BenchResult;
+  /** Whether it is faster than the built-in kernels, and than those that were bound before, beyond the noise. */
+  readonly isBetter: boolean;
+  /** Name of the saved config. */
+  readonly config?: string;
+}
+
+export interface SearchOutcome extends Partial<BestResult> {
   readonly attempts: readonly Attempt[];
   readonly best: Attempt | undefined;
-  /** The bench of the best kernel, which its config carries. */
-  readonly bench: BenchResult | undefined;
-  /** What that bench says for the goal. */
-  readonly verdict: AttemptVerdict | undefined;
-  /** Name of the saved config. */
-  readonly config: string | undefined;
   readonly isInterrupted: boolean;
   /** What went wrong besides attempts. */
   readonly problems: readonly string[];
@@ -106,16 +115,12 @@ class Search {
 
   async run(): Promise<SearchOutcome> {
     const { client, signal } = this.#ports;
-    let bench: BenchResult | undefined;
-    let config: string | undefined;
+    let result: BestResult | undefined;
     try {
       this.#stub = (await client.stub(this.#options.op, { component: this.#options.components[0] })).source;
       await this.#proposeAll();
       const best = this.#best();
-      if (best && !signal.aborted) {
-        bench = await this.#keep(best);
-        config = this.#options.config;
-      }
+      if (best && !signal.aborted) result = await this.#keep(best);
     } catch (error) {
       if (!signal.aborted) throw error;
     } finally {
@@ -126,9 +131,7 @@ class Search {
     return {
       attempts: this.#attempts,
       best: this.#best(),
-      bench,
-      verdict: bench && this.#score(bench).verdict,
-      config,
+      ...result,
       isInterrupted: signal.aborted,
       problems: this.#problems,
     };
@@ -275,7 +278,7 @@ class Search {
         : `the logits: KL divergence ${parity.logits.kl}`;
       return { verdict: 'parity_failed', findings: [finding('parity_failed', where)] };
     }
-    const bench = await client.bench({ mode: 'quick' }, signal);
+    const bench = await client.bench({ mode: 'quick', kernels: [named.name] }, signal);
     const { verdict, ratio, ci95 } = this.#score(bench);
     this.#hints = await client.profile({ kernel: named.name }).then(
       ({ hints }) => hints.map(({ message }) => message),
@@ -295,7 +298,8 @@ class Search {
     return isSuspect ? { ...scored, verdict: 'suspect' as const } : scored;
   }
 
-  async #bind(kernel: string): Promise<void> {
+  /** @returns the kernels that it replaces */
+  async #bind(kernel: string): Promise<readonly string[]> {
     const { client, signal } = this.#ports;
     let { components } = this.#options;
     if (components.length === 0) {
@@ -308,22 +312,38 @@ class Search {
       if (components.length === 0)
         throw new HostError('unknown_component', `no component of the model takes ${kernel}`, 400);
     }
-    await this.#bindings.bind({ kernel, components }, signal);
+    const { replaced } = await this.#bindings.bind({ kernel, components }, signal);
+    return replaced.filter((name) => !name.startsWith(this.#prefix));
   }
 
-  /** Measures the best kernel again, in full where there is time, and saves it with that as evidence. */
-  async #keep({ n, source }: Attempt): Promise<BenchResult> {
+  /** Measures the best kernel again, in full where there is time, and saves it if it is better than what the user has. */
+  async #keep({ n, source }: Attempt): Promise<BestResult> {
     const { client, signal } = this.#ports;
     const registration = readWgslSource(source, `attempt ${n}`).kernels[0]
       ?.registration as KernelRegistration;
     const named = { ...registration, name: this.#nameOf(n) };
     const report = await client.register(named, signal);
     if (!report.accepted) throw new Error(`the gate does not accept attempt ${n} any more`);
-    await this.#bind(named.name);
     const mode = this.#remainingMs > fullBenchMs ? 'full' : 'quick';
-    const bench = await client.bench({ mode }, signal);
-    await client.saveConfig(this.#options.config);
-    return bench;
+    const replaced = await this.#bind(named.name);
+    let before: BenchResult | undefined;
+    if (replaced.length > 0) {
+      const { failures } = await this.#bindings.restore();
+      this.#problems.push(...failures);
+      before = await client.bench({ mode, kernels: replaced }, signal);
+      await this.#bind(named.name);
+    }
+    const bench = await client.bench({ mode, kernels: [named.name] }, signal);
+    const { verdict, ci95 } = this.#score(bench);
+    const isBetter =
+      verdict === 'faster' && (before === undefined || ci95.low > this.#score(before).ci95.high);
+    const result = { bench, verdict, isBetter, ...(before ? { before } : {}) };
+    if (!isBetter && !this.#options.isSavedAnyway) return result;
+    // The evidence of a config is a bench of all its bindings.
+    if (bench.beside) await client.bench({ mode: 'quick' }, signal);
+    const { config } = this.#options;
+    await client.saveConfig(config);
+    return { ...result, config };
   }
 
   #nameOf(n: number): string {

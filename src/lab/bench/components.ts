@@ -62,6 +62,7 @@ export const totalCost = (components: readonly OpCost[]): OpCost => ({
 export function componentTable(
   { baseline, bound }: TracedArms,
   peaks: AdapterPeaks,
+  isSoftware: boolean,
 ): BenchResult['components'] {
   const baselineById = new Map(baseline.map((one) => [one.id, one]));
   const stepMs = bound.reduce((all, { ms }) => all + ms, 0);
@@ -82,7 +83,11 @@ export function componentTable(
       bandwidth_fraction: roundSignificant(bandwidthFraction),
       compute_fraction: roundSignificant(computeFraction),
       peak_fraction: roundSignificant(peakFraction),
-      hint: hintFor({ ms, dispatches, share: stepMs > 0 ? ms / stepMs : 0 }, { flops, bytes }, peaks),
+      hint: hintFor(
+        { ms, dispatches, share: stepMs > 0 ? ms / stepMs : 0 },
+        { flops, bytes },
+        { peaks, isSoftware },
+      ),
     };
   });
   const running = new Set(bound.map(({ id }) => id));

@@ -31,11 +31,12 @@ const launchBoundFactor = 3;
  * One line that names the bottleneck of a component and what to try.
  * @param dispatches number of dispatches of the component
  * @param share fraction of the step's GPU time
+ * @param isSoftware whether the adapter runs on the CPU, where wide loads and f16 are not faster (see the profile's hints)
  */
 export function hintFor(
   { ms, dispatches, share }: { ms: number; dispatches: number; share: number },
   cost: OpCost,
-  peaks: AdapterPeaks,
+  { peaks, isSoftware }: { readonly peaks: AdapterPeaks; readonly isSoftware: boolean },
 ): string {
   if (ms <= 0) return 'too short for this clock to measure: nothing to gain here';
   const { bandwidthFraction: memory, computeFraction: arithmetic } = computeRates(ms, cost, peaks);
@@ -51,14 +52,16 @@ export function hintFor(
     return `memory bound at ${formatPercent(memory)} of copy bandwidth: move fewer bytes, read each only once${shareNote}`;
   }
   if (arithmetic >= boundFraction) {
-    return `compute bound at ${formatPercent(arithmetic)} of f32 peak: use fewer or cheaper operations (f16, dot4I8Packed)${shareNote}`;
+    return `compute bound at ${formatPercent(arithmetic)} of f32 peak: use fewer ${isSoftware ? 'operations' : 'or cheaper operations (f16, dot4I8Packed)'}${shareNote}`;
   }
   const rates = `${formatPercent(memory)} of bandwidth, ${formatPercent(arithmetic)} of f32 peak`;
   if (Math.max(memory, arithmetic) < latencyFraction) {
+    if (isSoftware)
+      return `far from both roofs (${rates}): use fewer barriers, and fewer reads and sums that several threads repeat${shareNote}`;
     return `latency bound (${rates}): use more threads or rows at once, fewer barriers, wider loads${shareNote}`;
   }
   return memory >= arithmetic
-    ? `below its memory roof (${rates}): use wider loads (vec4) and more of them in flight${shareNote}`
+    ? `below its memory roof (${rates}): use ${isSoftware ? 'fewer instructions for each byte' : 'wider loads (vec4) and more of them in flight'}${shareNote}`
     : `below its compute roof (${rates}): use more independent sums and less index arithmetic${shareNote}`;
 }
 

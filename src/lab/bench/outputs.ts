@@ -182,7 +182,7 @@ export function judgeOutputs({ nearStart: near, cells }: OutputCheck): {
   const check = (where: string, agreement: Agreement | undefined, logits: LogitsComparison) => {
     if (agreement && (isLow(agreement) || isUnlikely(agreement, logits)))
       warnings.push(
-        `outputs: ${where}, ${agreement.same} of ${agreement.total} greedy tokens of the timed samples are those of the built-in kernels`,
+        `outputs: ${where}, ${agreement.same} of ${agreement.total} greedy tokens of the timed samples are those of the baseline`,
       );
     if (logits.meanKl > warnAboveKl || isLow(logits))
       warnings.push(

@@ -1,4 +1,4 @@
-/** `baseline`: built-in kernels only. `bound`: with the bound kernels. */
+/** `baseline`: without the kernels that are measured. `bound`: with them. */
 export type Arm = 'baseline' | 'bound';
 
 /** One dispatch of a traced step. */
@@ -51,7 +51,7 @@ export interface BenchPort {
   prefillLogits(arm: Arm, tokens: readonly number[], count: number): Promise<readonly Float32Array[]>;
   /** Lets requests run that wait. @returns whether there were any; then the cache holds other data than before */
   pause(): Promise<boolean>;
-  /** Writes tokens to the cache from position `first` on, with the built-in kernels. A state begins anew at position 0. */
+  /** Writes tokens to the cache from position `first` on, as the baseline does. A state begins anew at position 0. */
   fill(first: number, tokens: readonly number[]): Promise<void>;
   /** GPU time of every dispatch of one decode step at `context`. */
   trace(arm: Arm, context: number): Promise<readonly TracedDispatch[]>;

@@ -59,7 +59,7 @@ export async function compareWithRoofs(
     warnings.push(`${first}${more}: faster than the adapter's measured peaks allow`);
   }
   return {
-    table: arms ? componentTable(arms, peaks) : [],
+    table: arms ? componentTable(arms, peaks, port.isSoftware) : [],
     beaten,
     isComponentBeaten: components.length > 0,
     warnings,

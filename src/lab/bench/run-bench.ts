@@ -26,14 +26,16 @@ export interface BenchOptions {
   readonly signal: AbortSignal;
   readonly peaks: AdapterPeaks;
   readonly fingerprint: Fingerprint;
+  /** Lab kernels that run in both arms. */
+  readonly beside?: readonly string[];
   readonly onProgress?: (progress: BenchProgress) => void;
 }
 
-/** Measures the bound kernels against the built-in kernels: timed rounds of all arms, then a comparison of outputs. */
+/** Measures bound kernels against the baseline, which is the built-in kernels and those beside: timed rounds of all arms, then a comparison of outputs. */
 export async function runBench(
   port: BenchPort,
   request: BenchRequest,
-  { seed, signal, peaks, fingerprint, onProgress = () => {} }: BenchOptions,
+  { seed, signal, peaks, fingerprint, beside = [], onProgress = () => {} }: BenchOptions,
 ): Promise<Omit<BenchResult, 'id'>> {
   const random = seededRandom(seed);
   const { effort, warnings: effortWarnings } = planEffort(request, port);
@@ -86,9 +88,12 @@ export async function runBench(
     prefill_tps: tokensPerSecond(arm, [prefillTimes], promptTokens),
     decode_tps: tokensPerSecond(arm, decodeTimes, newTokens),
   });
+  const baselineText = ['built-in kernels', ...beside].join(' and ');
+  const boundText = beside.length === 0 ? 'bound kernels' : 'all bound kernels';
   return {
     effect: effort.effect,
     budget,
+    ...(beside.length === 0 ? {} : { beside }),
     baseline: speeds('baseline'),
     bound: speeds('bound'),
     delta: {
@@ -99,7 +104,7 @@ export async function runBench(
     verdict: overallDecode.verdict,
     rounds,
     method:
-      `${rounds} rounds after a warm-up. Each round times built-in kernels, bound kernels and built-in kernels again, ` +
+      `${rounds} rounds after a warm-up. Each round times ${baselineText}, ${boundText}, and the former again, ` +
       `in random order and with the same random tokens, for a prompt of ${promptTokens} tokens and at every ` +
       `context (${newTokens} decoded tokens), and compares their greedy tokens. Ratios are medians over rounds, with 95% ` +
       `bootstrap intervals over rounds. Then the logits of both arms are compared on inputs of the same sizes; seed ${seed}.`,
@@ -198,7 +203,7 @@ function warningsOf(
   const machineDrift = estimateDrift(builtinMs);
   if (machineDrift.isSignificant && Math.abs(machineDrift.change) > minDrift)
     warnings.push(
-      `drift: from the first round to the last, the built-in kernels became ${formatPercent(Math.abs(machineDrift.change))} ` +
+      `drift: from the first round to the last, the baseline became ${formatPercent(Math.abs(machineDrift.change))} ` +
         `${machineDrift.change > 0 ? 'slower' : 'faster'}; ratios are not affected, tokens/s are`,
     );
   const leadDrift = estimateDrift(builtinMs.map((ms, round) => ms / (2 * (bound[round] ?? ms))));

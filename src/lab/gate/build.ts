@@ -29,7 +29,6 @@ interface CheckedModule {
 export class CandidateBuilder {
   readonly #device: GPUDevice;
   readonly #input: BuildInput;
-  #checkedModule: Promise<CheckedModule> | undefined;
 
   constructor(device: GPUDevice, input: BuildInput) {
     this.#device = device;
@@ -48,8 +47,7 @@ export class CandidateBuilder {
     candidate: Candidate,
     overrides: Overrides,
   ): Promise<{ candidate: Candidate; findings: readonly Finding[] }> {
-    this.#checkedModule ??= this.#instrument();
-    const { module, sites, conditions, findings, warnings } = await this.#checkedModule;
+    const { module, sites, conditions, findings, warnings } = await this.#instrument(overrides);
     if (sites.length + conditions.length === 0) return { candidate, findings: warnings };
     if (!module) return { candidate, findings: [...warnings, ...boundsUncheckedFinding(findings)] };
     const countsLayout = this.#device.createBindGroupLayout({
@@ -80,12 +78,13 @@ export class CandidateBuilder {
     };
   }
 
-  async #instrument(): Promise<CheckedModule> {
+  /** Which conditions are constant, and so have no outcomes to record, depends on the override values. */
+  async #instrument(overrides: Overrides): Promise<CheckedModule> {
     const { registration, contract, reflection } = this.#input;
     const found = findConditionSites(reflection, {
       contract,
       entryPoint: registration.entry_point ?? 'main',
-      overrides: registration.overrides ?? {},
+      overrides: { ...registration.overrides, ...overrides },
     });
     const { source, sites, conditions } = instrument(registration.source, reflection, found.sites);
     const warnings = found.findings;

@@ -8,6 +8,7 @@ import type {
   ProfilePhase,
   Stage,
   StageName,
+  TunedShape,
 } from '../types.ts';
 import type { Phase } from './time-limits.ts';
 
@@ -26,8 +27,12 @@ export interface GateJob {
 
 /** A kernel to profile. */
 export interface ProfileJob extends Pick<GateJob, 'registration' | 'formats' | 'live' | 'seed'> {
+  /** From the registration's report: a shape is profiled with the overrides that it is bound with. */
+  readonly tuning: readonly TunedShape[] | undefined;
   readonly lanes: number;
   readonly phase: ProfilePhase;
+  /** Whether the adapter of the host is a software implementation on the CPU. */
+  readonly isSoftware: boolean;
 }
 
 /** The host sends the next job after the answer to the last one. */

@@ -7,12 +7,12 @@ import { checkInterface } from '../stages/interface.ts';
 import { parseStage } from '../stages/parse.ts';
 import { checkSafety } from '../stages/safety.ts';
 import type {
+  CaseVerdict,
   Finding,
   KernelRegistrationReport,
   ParityCase,
   Stage,
   StageName,
-  TunedShape,
 } from '../types.ts';
 import { declaredParams, selectSupportedCases } from '../params.ts';
 import { overrideValues, reflect, type Reflection, workgroupSize } from '../wgsl/reflect.ts';
@@ -24,9 +24,9 @@ import { checkParity, type ParityResult, type ParityTask } from './parity.ts';
 import type { GateJob } from './protocol.ts';
 import { PhaseReporter } from './phases.ts';
 import { type GateDevice, ReferenceCache } from './references.ts';
-import { tuneKernel } from './sweep.ts';
+import { findingsOfCombinations, type KeptCombination, tuneKernel } from './sweep.ts';
 import type { Phase } from './time-limits.ts';
-import { type Combination, enumerateCombinations, type Overrides } from './tunables.ts';
+import { type Combination, defaultCombination, enumerateCombinations, type Overrides } from './tunables.ts';
 
 export interface GateProgress {
   begin(stage: StageName): void;
@@ -149,39 +149,64 @@ export async function runGate(
     await phases.measureLoad();
     const biasScale = job.toleranceScale * (mode === 'strict' ? strictScale : 1);
     const task = { op, cases, toleranceFor, biasScale, seed, references, phases };
-    const result: ParityResult & { tuning?: readonly TunedShape[] } = registration.tunables
-      ? await tuneKernel(gateDevice, task, combinations, runWithBoundsChecks)
-      : await runWithBoundsChecks(task, first);
+    const tuned =
+      Object.keys(registration.tunables ?? {}).length > 0
+        ? await tuneKernel(
+            gateDevice,
+            task,
+            { combinations, defaults: defaultCombination(registration, reflection) },
+            runWithBoundsChecks,
+          )
+        : undefined;
+    const checked: readonly KeptCombination[] = tuned
+      ? tuned.kept
+      : [{ combination: first, result: await runWithBoundsChecks(task, first) }];
+    // If no combination passes, the errors of the first one are reported for the kernel.
+    const reported = checked.length > 0 || !tuned?.failed ? checked : [tuned.failed];
     extraMembers = {
-      parity: result.verdicts,
+      parity: worstVerdicts(reported),
       tolerance: { ...toleranceFor(cases[0]?.format), scale: job.toleranceScale, mode },
-      ...(result.tuning ? { tuning: result.tuning } : {}),
+      ...(tuned ? { tuning: tuned.tuning } : {}),
     };
-    const isCorrect = !result.findings.some(({ severity }) => severity === 'error');
-    const elsewhere = isCorrect
-      ? checkOtherMachines({
-          contract,
-          source: registration.source,
-          entryPoint: registration.entry_point ?? 'main',
-          overrides: { ...registration.overrides, ...first.overrides },
-          cases,
-          ownSize: gateDevice.gpu.caps.subgroupSize,
-          invocationsPerWorkgroup: invocationsOf(reflection, registration, first.overrides),
-          tokens: reflection.tokens.length,
-          gridFor: first.gridFor,
-          referenceOf: (one) => references.getReference(one),
-          toleranceFor,
-        })
-      : [];
+    const found = reported.map(({ combination, result }) => {
+      const { overrides, gridFor: grid } = combination;
+      const isCorrect = !result.findings.some(({ severity }) => severity === 'error');
+      const elsewhere = isCorrect
+        ? [
+            ...findIrregularDispatch(contract, cases, grid),
+            ...checkOtherMachines({
+              contract,
+              source: registration.source,
+              entryPoint: registration.entry_point ?? 'main',
+              overrides: { ...registration.overrides, ...overrides },
+              cases,
+              ownSize: gateDevice.gpu.caps.subgroupSize,
+              invocationsPerWorkgroup: invocationsOf(reflection, registration, overrides),
+              tokens: reflection.tokens.length,
+              gridFor: grid,
+              referenceOf: (one) => references.getReference(one),
+              toleranceFor,
+            }),
+          ]
+        : [];
+      return { overrides, findings: [...result.findings, ...elsewhere] };
+    });
     return [
       ...missing.map((name) => paramsEndEarlyFinding(contract, name)),
-      ...result.findings,
-      ...(isCorrect ? findIrregularDispatch(contract, cases, first.gridFor) : []),
-      ...elsewhere,
+      ...(tuned ? findingsOfCombinations(found) : found.flatMap(({ findings }) => findings)),
+      ...(tuned?.findings ?? []),
     ];
   });
   return report();
 }
+
+/** The verdict of each case with the largest error: kept combinations ran the same cases in the same order. */
+const worstVerdicts = ([first, ...others]: readonly KeptCombination[]): readonly CaseVerdict[] =>
+  (first?.result.verdicts ?? []).map((verdict, index) =>
+    others
+      .flatMap(({ result }) => result.verdicts[index] ?? [])
+      .reduce((worst, one) => (one.nmse > worst.nmse ? one : worst), verdict),
+  );
 
 /** Invocations of a workgroup. */
 function invocationsOf(

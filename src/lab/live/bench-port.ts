@@ -18,12 +18,14 @@ interface BenchPortOptions {
   readonly costOf: (nodes: readonly string[], context: number) => { flops: number; bytes: number };
   /** See `Scheduler`. */
   readonly letOthersRun: () => Promise<boolean>;
+  /** Default: the built-in kernels. */
+  readonly baseline?: StepPlans | undefined;
 }
 
 export function createBenchPort(
   runner: Runner,
   bound: StepPlans | undefined,
-  { costOf, letOthersRun }: BenchPortOptions,
+  { costOf, letOthersRun, baseline }: BenchPortOptions,
 ): BenchPort {
   const { capacity, maxPages } = runner.memory;
   const { vocabulary } = runner.graph.shape;
@@ -32,7 +34,7 @@ export function createBenchPort(
   const step = runner.newStep();
   const builtin: StepPlans = { singleToken: runner.plan, multiToken: runner.plan, destroy() {} };
   const planOf = (arm: 'baseline' | 'bound'): Plan =>
-    runner.planOf(step.dims, arm === 'bound' ? (bound ?? builtin) : builtin);
+    runner.planOf(step.dims, (arm === 'bound' ? bound : baseline) ?? builtin);
   const decodeStep = (token: number, position: number) => {
     step.clear();
     step.sample(step.decodeToken(token, position, slot), slot, position + 1, greedySampling);

@@ -9,6 +9,8 @@ interface HintContext {
   readonly source: string;
   /** Bytes of a binding. */
   readonly bytesOf: (name: string) => number;
+  /** Whether the kernel runs on a software adapter, which has caches and SIMD registers of a CPU. */
+  readonly isSoftware: boolean;
 }
 
 type Profile = Omit<LabProfile, 'hints'>;
@@ -20,7 +22,19 @@ type Ranked = ProfileHint & { readonly saves: number };
 
 const minSaves = 0.03;
 
-/** The most valuable first. */
+/**
+ * What costs time on a software adapter as well. Measured on lavapipe, a load costs the same whether the lanes' addresses are next to one
+ * another or apart, and loads of four numbers, other strides in workgroup memory and workgroups of 1024 threads change nothing or
+ * are slower: docs/decisions/lab.md.
+ */
+const holdsOnSoftware: ReadonlySet<ProfileHint['code']> = new Set([
+  'scalar_dequantization',
+  'repeated_reads',
+  'barriers',
+  'inactive_lanes',
+]);
+
+/** The most valuable first. On a software adapter, those that hold on GPUs alone are last, and say so. */
 export function hintsFor(profile: Profile, context: HintContext): ProfileHint[] {
   const all = [
     ...uncoalesced(profile),
@@ -28,16 +42,21 @@ export function hintsFor(profile: Profile, context: HintContext): ProfileHint[] 
     ...repeatedReads(profile, context),
     ...readByEveryWorkgroup(profile, context),
     ...narrowLoads(profile, context),
-    ...barriers(profile),
+    ...barriers(profile, context),
     ...inactiveLanes(profile),
     ...occupancy(profile),
     ...wideTiles(profile, context),
     ...fewWorkgroups(profile),
   ];
+  const isForGpus = ({ code }: Ranked): boolean => context.isSoftware && !holdsOnSoftware.has(code);
   return all
     .filter(({ saves }) => saves >= minSaves)
-    .sort((a, b) => b.saves - a.saves)
-    .map(({ code, line, message }) => ({ code, line, message }));
+    .sort((a, b) => Number(isForGpus(a)) - Number(isForGpus(b)) || b.saves - a.saves)
+    .map((one) => ({
+      code: one.code,
+      line: one.line,
+      message: `${isForGpus(one) ? 'on a GPU: ' : ''}${one.message}`,
+    }));
 }
 
 const isAccess = (site: Site): site is Access => site.kind !== 'barrier';
@@ -178,12 +197,29 @@ function narrowLoads({ profile, lanes }: Profile, { source }: HintContext): Rank
 
 /** Barriers of a reduction with subgroups and a few tiles. */
 const manyBarriers = 6;
+/** Loads of a subgroup that take as long as a barrier on a software adapter, which changes between all threads there. */
+const loadsPerBarrier = 16;
 
-function barriers({ profile, builtin }: Profile): Ranked[] {
+function barriers({ profile, builtin, lanes }: Profile, { isSoftware }: HintContext): Ranked[] {
   const sites = profile.sites.filter(({ kind }) => kind === 'barrier');
   const most = sites.toSorted((a, b) => b.requests - a.requests)[0];
+  if (!most) return [];
+  if (isSoftware) {
+    const subgroups = Math.max(1, profile.workgroup_size / lanes);
+    const cost = loadsPerBarrier * subgroups * profile.barriers;
+    return [
+      {
+        code: 'barriers' as const,
+        line: most.line,
+        saves: cost / (cost + total(accessesOf(profile), (one) => one.requests)),
+        message:
+          `line ${most.line}: a workgroup waits at ${round(profile.barriers)} barriers, and on this software adapter each takes as long as about ` +
+          `${loadsPerBarrier} loads: give each thread whole rows, so that no sum crosses threads, or do more work between two barriers`,
+      },
+    ];
+  }
   const ofBuiltin = Math.max(0, ...(builtin ?? []).map((one) => one.barriers));
-  if (!most || profile.barriers <= manyBarriers) return [];
+  if (profile.barriers <= manyBarriers) return [];
   return [
     {
       code: 'barriers' as const,

@@ -9,8 +9,10 @@ import { compileExpression } from '../expression.ts';
 import { type Grid, evaluateGrid } from '../gate/dispatch.ts';
 import { wordCountOf } from '../gate/elements.ts';
 import { inputWordsByName } from '../gate/run-case.ts';
+import { defaultCombination } from '../gate/tunables.ts';
 import type { BuiltinBinding, BuiltinStep, LabOp } from '../ops/index.ts';
 import { declaredParams, selectSupportedCases } from '../params.ts';
+import { tunedOverridesFor } from '../report-findings.ts';
 import {
   type KernelRegistration,
   LabError,
@@ -19,6 +21,7 @@ import {
   type ParityCase,
   type ProfiledKernel,
   type ProfilePhase,
+  type TunedShape,
 } from '../types.ts';
 import { overrideValues, reflect, variableSizeBytes, workgroupSize } from '../wgsl/reflect.ts';
 import { hintsFor } from './hints.ts';
@@ -30,9 +33,13 @@ export interface ProfileTask {
   /** Weight formats of the resident model, used when the registration has no `dtypes`. */
   readonly formats: readonly string[];
   readonly live: LiveShapes;
+  /** Overrides that the tuning sweep kept, by shape. */
+  readonly tuning?: readonly TunedShape[] | undefined;
   /** Lanes of the emulated subgroups. */
   readonly lanes: number;
   readonly phase: ProfilePhase;
+  /** Whether the hints are read on a software adapter. */
+  readonly isSoftware: boolean;
   readonly wgsl: WgslSources;
   readonly seed: number;
 }
@@ -51,7 +58,12 @@ export function profileKernel(task: ProfileTask): LabProfile {
   const { op, registration, lanes } = task;
   const { contract } = op;
   const reflection = reflect(registration.source);
-  const overrides = overrideValues(reflection, { ...registration.overrides });
+  const overridesFor = (parityCase: ParityCase) =>
+    overrideValues(reflection, {
+      ...defaultCombination(registration, reflection),
+      ...registration.overrides,
+      ...tunedOverridesFor(task, parityCase),
+    });
   const { supported: cases } = selectSupportedCases(
     contract,
     declaredParams(contract, reflection),
@@ -60,8 +72,9 @@ export function profileKernel(task: ProfileTask): LabProfile {
   const sized = cases
     .flatMap((parityCase) => {
       try {
+        const overrides = overridesFor(parityCase);
         const grid = evaluateGrid(registration.dispatch, { ...overrides, ...parityCase.dims }, maxWorkgroups);
-        return [{ parityCase, grid }];
+        return [{ parityCase, grid, overrides }];
       } catch (error) {
         if (error instanceof RangeError) return [];
         throw error;
@@ -69,7 +82,7 @@ export function profileKernel(task: ProfileTask): LabProfile {
     })
     .sort((a, b) => preference(task, b.parityCase) - preference(task, a.parityCase));
   let reason = `its dispatch rule is invalid for every live shape of ${contract.op}`;
-  for (const { parityCase, grid } of sized) {
+  for (const { parityCase, grid, overrides } of sized) {
     try {
       return profileCase(task, parityCase, { grid, overrides });
     } catch (error) {
@@ -107,7 +120,7 @@ function profileCase(
   parityCase: ParityCase,
   { grid, overrides }: { grid: Grid; overrides: Readonly<Record<string, number>> },
 ): LabProfile {
-  const { op, registration, lanes, wgsl } = task;
+  const { op, registration, lanes, wgsl, isSoftware } = task;
   const { contract } = op;
   const kernel = profileDispatch({
     name: registration.name,
@@ -126,6 +139,7 @@ function profileCase(
     kernel: registration.name,
     op: contract.op,
     case: parityCase.name,
+    overrides,
     lanes,
     flops,
     bytes,
@@ -134,7 +148,12 @@ function profileCase(
   };
   return {
     ...profile,
-    hints: hintsFor(profile, { contract, source: registration.source, bytesOf: bytesByName(op, parityCase) }),
+    hints: hintsFor(profile, {
+      contract,
+      source: registration.source,
+      bytesOf: bytesByName(op, parityCase),
+      isSoftware,
+    }),
   };
 }
 

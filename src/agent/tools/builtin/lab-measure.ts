@@ -4,6 +4,7 @@ import { withRefusalAsOutput, Refusal } from '../refusal.ts';
 import {
   withLabErrorsAsRefusals,
   type GetLab,
+  type LabComparison,
   type LabRegistration,
   toLinesOutput,
   formatNumber,
@@ -13,6 +14,8 @@ import { listSchema, integerSchema, textSchema, objectSchema, enumSchema } from 
 
 type Definition = Pick<ReadTool, 'name' | 'description' | 'inputSchema' | 'run'>;
 
+const comparisonText = ({ ratio, ci95, verdict }: LabComparison): string =>
+  `${verdict}, ${formatNumber(ratio)} times as fast (95 %: ${formatNumber(ci95.low)} to ${formatNumber(ci95.high)})`;
 const expressionText = (what: string) => textSchema(what, 500);
 const registration = objectSchema(
   {
@@ -82,7 +85,7 @@ export function labMeasureTools(lab: GetLab): ReadTool[] {
             `${report.kernel} ${report.accepted ? 'accepted' : 'rejected'}, ${report.digest}`,
             ...(report.tuning ?? []).map(
               ({ shape, best, best_ms: ms, builtin_ms: before }) =>
-                `fastest at ${shape}: ${Object.entries(best)
+                `kept for ${shape}: ${Object.entries(best)
                   .map(([name, value]) => `${name}=${value}`)
                   .join(
                     ' ',
@@ -146,11 +149,8 @@ export function labMeasureTools(lab: GetLab): ReadTool[] {
             `verdict ${result.verdict}; decode is ${result.ratio_ci95.map(formatNumber).join(' to ')} times as fast (95 %)`,
             `built-in: ${rate(result.baseline)}`,
             `bound: ${rate(result.bound)}`,
-            `prefill: ${formatNumber(result.prefill.ratio)} times, ${result.prefill.verdict}`,
-            ...result.decode.map(
-              ({ context, ratio, verdict }) =>
-                `decode at ${context}: ${formatNumber(ratio)} times, ${verdict}`,
-            ),
+            `prefill: ${comparisonText(result.prefill)}`,
+            ...result.decode.map((one) => `decode at ${one.context}: ${comparisonText(one)}`),
             ...slowest.map(
               ({ id, kernel, gpu_ms: ms, baseline_ms: before, peak_fraction: peak, hint }) =>
                 `${id}: ${kernel}, ${formatNumber(ms)} ms${before === undefined ? '' : ` (built-in ${formatNumber(before)})`}, ${formatNumber(peak)} of the peak. ${hint}`,

@@ -20,8 +20,9 @@ export interface LabRegistration {
   readonly dtypes?: readonly string[];
 }
 
-interface LabComparison {
+export interface LabComparison {
   readonly ratio: number;
+  readonly ci95: { readonly low: number; readonly high: number };
   readonly verdict: string;
 }
 

@@ -115,12 +115,12 @@ function TuningTable({ report: { tuning = [] } }: { report: Report }) {
     <>
       <h3>Tuning results</h3>
       <Table
-        caption="Best overrides by shape"
+        caption="Overrides by shape: the fastest that is faster than the default beyond the noise, else the default"
         rows={tuning}
         keyOf={({ shape }) => shape}
         columns={[
           { key: 'shape', head: 'Shape', cell: ({ shape }) => shape },
-          { key: 'best', head: 'Best', cell: ({ best }) => <code>{text(best)}</code> },
+          { key: 'best', head: 'Kept', cell: ({ best }) => <code>{text(best)}</code> },
           { key: 'ms', head: 'ms', number: true, cell: (one) => formatError(one.best_ms) },
           { key: 'builtin', head: 'Built-in ms', number: true, cell: (one) => formatError(one.builtin_ms) },
           {

@@ -55,7 +55,7 @@ export function KernelHistory({
             cell: ({ benches }) =>
               benches.length === 0
                 ? 'none'
-                : benches.map(({ at, verdict, ratio_low: low, ratio_high: high }) => (
+                : benches.map(({ at, kernels, verdict, ratio_low: low, ratio_high: high }) => (
                     <div key={at}>
                       {low === null || high === null ? '-' : formatRange(low, high)}{' '}
                       {isVerdict(verdict) ? (
@@ -63,6 +63,8 @@ export function KernelHistory({
                       ) : (
                         verdict
                       )}
+                      {kernels.length > 1 &&
+                        ` together with ${kernels.filter((one) => one !== kernel).join(', ')}`}
                     </div>
                   )),
           },

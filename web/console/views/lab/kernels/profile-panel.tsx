@@ -75,8 +75,11 @@ export function ProfilePanel(props: {
       {data && (
         <>
           <div role="status">
-            {data.case}, subgroups of {data.lanes}:{' '}
-            {data.hints.length === 0 ? 'no hints' : `${data.hints.length} hints`}.
+            {[data.case, ...Object.entries(data.overrides).map(([name, value]) => `${name}=${value}`)].join(
+              ', ',
+            )}
+            , subgroups of {data.lanes}: {data.hints.length === 0 ? 'no hints' : `${data.hints.length} hints`}
+            .
           </div>
           {data.hints.length > 0 && (
             <Table
