@@ -18,12 +18,20 @@ export interface ToolContext {
   readonly signal: AbortSignal;
 }
 
-/** Staged changes of files. Paths are real paths, without links. */
+/** Staged changes of files of one task or run. */
 export interface StagedFiles {
-  /** Payload of the last staged change of a file; undefined when none is staged. */
-  payloadOf(path: string): Promise<unknown>;
-  /** Files below a folder with staged changes. */
-  listBelow(folder: string): Promise<readonly { readonly path: string; readonly isDeleted: boolean }[]>;
+  /** In the order that they were staged. Paths are real paths, without links. */
+  list(): Promise<
+    readonly {
+      readonly n: number;
+      readonly id: string;
+      readonly tool: string;
+      readonly path: string;
+      readonly isDeleted: boolean;
+    }[]
+  >;
+  /** What the tool proposed. */
+  payloadOf(n: number): Promise<unknown>;
 }
 
 /** Tool output that is sent to the model. */
@@ -75,6 +83,11 @@ export interface ChangeSet {
    * @throws AgentError `conflict`: nothing was changed
    */
   apply(payloads: readonly unknown[], resumes: boolean): Promise<ToolOutput[]>;
+  /**
+   * The first staged change that a later one must not be applied before, because it would do something else then.
+   * @param n place of the change in the order of all; of staged changes only earlier ones count
+   */
+  buildsOn(payload: unknown, n: number, staged: StagedFiles): Promise<string | undefined>;
 }
 
 /** The text of a change. */

@@ -106,6 +106,12 @@ export class PendingChanges implements PendingChangeService {
   }
 
   async applyNow(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<ToolOutput> {
+    const earlier = await tool.set?.buildsOn(
+      proposal.payload,
+      Number.POSITIVE_INFINITY,
+      this.stagedFiles(context),
+    );
+    if (earlier !== undefined) throw buildsOn('This change', earlier);
     const row = await this.#pendingStore.add(newRow(tool, proposal, context), { autoApproved: true });
     const signal = AbortSignal.any([context.signal, this.#stopping]);
     const outcome = await this.#applyOnce(row.id, async () =>
@@ -208,6 +214,10 @@ export class PendingChanges implements PendingChangeService {
       const error = notASet(reasons);
       for (const row of rows) await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
       throw error;
+    }
+    for (const row of rows) {
+      const earlier = await this.#earlierOf(row, set);
+      if (earlier !== undefined && !ids.includes(earlier)) throw await this.#buildsOnError(row, earlier, by);
     }
     const outcomes = await this.#runSet(ids, async () => {
       const claimed = await this.#pendingStore.claimSet(ids, by);
@@ -356,6 +366,8 @@ export class PendingChanges implements PendingChangeService {
       await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
       throw error;
     }
+    const before = tool.set && (await this.#earlierOf(row, tool.set));
+    if (before !== undefined) throw await this.#buildsOnError(row, before, by);
     return await this.#applyOnce(id, async () => {
       const { row: claimed, claimed: isOurs } = await this.#pendingStore.claim(row, by);
       if (!isOurs || !claimed) return undefined;
@@ -373,6 +385,21 @@ export class PendingChanges implements PendingChangeService {
         earlier === undefined ? outcome : { ...outcome, error: buildsOn(id, earlier) },
       );
     });
+  }
+
+  /** A staged change of the same task or run that must be applied before one. */
+  async #earlierOf(row: PendingRow, set: ChangeSet): Promise<string | undefined> {
+    const owner = {
+      ...(row.task_id === null ? {} : { taskId: row.task_id }),
+      ...(row.run_id === null ? {} : { runId: row.run_id }),
+    };
+    return await set.buildsOn(JSON.parse(row.payload), row.n, this.stagedFiles(owner));
+  }
+
+  async #buildsOnError(row: PendingRow, earlier: string, by: string): Promise<Error> {
+    const error = buildsOn(row.id, earlier);
+    await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
+    return error;
   }
 
   async #resolveInterrupted(row: PendingRow): Promise<void> {

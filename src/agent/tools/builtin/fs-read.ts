@@ -1,12 +1,12 @@
-import { basename } from 'node:path';
 import type { ReadTool, ToolOutput } from '../../tool.ts';
-import { type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
+import type { Confinement } from '../paths/confinement.ts';
 import { readChunks, withFile } from '../paths/files.ts';
 import { stripEscapes } from '../sandbox/command-output.ts';
 import { SavedOutputs } from '../sandbox/saved-outputs.ts';
 import { escapeLine, withRefusalAsOutput, Refusal } from '../refusal.ts';
 import { fitBytes, maxOutputBytes } from '../../turns/truncate-output.ts';
-import { readStaged } from './staged-view.ts';
+import { isFolderRefusal, openFound } from './staged-file.ts';
+import { viewOf } from './staged-view.ts';
 import { integerSchema, pathSchema, objectSchema } from './schema.ts';
 
 /** Maximum bytes of the text of one output, to which a note is added. */
@@ -48,22 +48,22 @@ export const fsRead = (confinement: Confinement, outputs: SavedOutputs): ReadToo
           await file.close();
         }
       }
-      const allowed = await confinement.resolveAllowed(argument, context, 'read');
+      const view = await viewOf(context);
+      const allowed = await confinement.resolveAllowed(argument, { ...context, view }, 'read');
       const { shown } = allowed;
-      const staged = await readStaged(context, allowed.path);
-      if (staged === 'deleted')
-        throw new Refusal(`${shown}: there is no such file any more, its deletion is staged.`);
-      if (staged) return await readLines([Buffer.from(staged.text)], { shown, first, lines });
-      const output = await retryWhenSwapped(shown, async () => {
-        const folder = await confinement.openParent(allowed);
-        try {
-          return await withFile(folder, basename(allowed.path), (file) =>
-            readLines(readChunks(file, context.signal), { shown, first, lines }),
-          );
-        } finally {
-          await folder.close();
-        }
-      });
+      const found = view.find(allowed.path);
+      if (found.kind === 'folder') throw isFolderRefusal(shown);
+      if (found.kind === 'text')
+        return await readLines([Buffer.from(await view.textOf(found))], { shown, first, lines });
+      if (found.kind === 'absent')
+        throw new Refusal(
+          `${shown}: there is no such file${found.reason === undefined ? '' : ` any more, ${found.reason}`}.`,
+        );
+      const output = await openFound(confinement, { allowed, real: found.real }, context, (folder, name) =>
+        withFile(folder, name, (file) =>
+          readLines(readChunks(file, context.signal), { shown, first, lines }),
+        ),
+      );
       if (!output) throw new Refusal(`${shown}: there is no such file.`);
       return output;
     }),
