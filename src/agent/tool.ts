@@ -40,6 +40,22 @@ export interface ToolOutput {
   readonly output: string;
   /** Whether part of the output was cut off. */
   readonly truncated: boolean;
+  /** For models that take images; the output says in words what it is. */
+  readonly image?: ToolImage;
+}
+
+/** An image that a tool read. */
+export interface ToolImage {
+  /** Real path, from which it can be read again. */
+  readonly path: string;
+  readonly mediaType: string;
+  /** Pixels. */
+  readonly width: number;
+  readonly height: number;
+  readonly sizeBytes: number;
+  readonly digest: string;
+  /** Base64. It is kept in memory only: what is stored of an image is the rest. */
+  readonly data?: string;
 }
 
 /** A change before it is staged. It holds everything that `apply` needs, so it survives a restart. */
