@@ -126,9 +126,10 @@ describe('random changes of one task', () => {
       for (const [index, one] of ops.entries()) {
         const text = `text ${index}`;
         const after = applied(files, one, text);
+        const held = files.get(one.path);
         const args = {
           fs_write: { content: text },
-          fs_edit: { edits: [{ old_text: String(files.get(one.path) ?? 'x'), new_text: text }] },
+          fs_edit: { edits: [{ old_text: typeof held === 'string' ? held : 'x', new_text: text }] },
           fs_rename: { new_path: join(root, one.to) },
           fs_delete: {},
           fs_mkdir: {},

@@ -13,7 +13,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { FileChanges } from '../../src/agent/tools/builtin/staged-file.ts';
 import type { ChangeTool } from '../../src/agent/tool.ts';
 import { describeDatabases } from '../support/databases.ts';
-import { context, execProposal, FakeTool, pendingHosts } from '../support/pending-world.ts';
+import { context, execProposal, pendingHosts } from '../support/pending-world.ts';
 import { routeServers } from '../support/serve-routes.ts';
 import { stagedWorld } from '../support/staged-world.ts';
 

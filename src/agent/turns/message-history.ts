@@ -222,8 +222,9 @@ function withoutImageData(message: ChatModelMessage): ChatModelMessage {
   return { ...message, image };
 }
 
-function omitImage({ image: _, ...message }: ToolMessage, reason: string): ToolMessage {
-  return { ...message, content: `${message.content}\n(${reason})` };
+function omitImage(message: ToolMessage, reason: string): ToolMessage {
+  const { image: _, ...others } = message;
+  return { ...others, content: `${message.content}\n(${reason})` };
 }
 
 const omitContent = (message: ToolMessage): ToolMessage => ({

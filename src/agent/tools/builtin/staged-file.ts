@@ -53,8 +53,8 @@ export interface StagedFile {
     | { readonly from: string; readonly moved: FileState };
 }
 
-/** What lies at a path: the hash of a file, a folder, or nothing. */
-export type FileState = BaseHash | 'folder';
+/** What lies at a path: the hash of a file, `folder`, or `absent`. */
+export type FileState = BaseHash;
 
 /** What must lie at the path of a change before it. */
 export const stateBefore = ({ base, change }: StagedFile): FileState =>

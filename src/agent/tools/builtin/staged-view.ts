@@ -96,8 +96,8 @@ export class StagedView implements PathView {
   }
 
   async textOf({ n }: { readonly n: number }): Promise<string> {
-    const { change } = (await this.#staged?.payloadOf(n)) as StagedFile;
-    return 'contents' in change ? change.contents : '';
+    const payload = (await this.#staged?.payloadOf(n)) as StagedFile | undefined;
+    return payload && 'contents' in payload.change ? payload.change.contents : '';
   }
 
   #set(path: string, node: ViewNode): void {
