@@ -16,7 +16,7 @@ import { waitForChange } from '../wait-for-change.ts';
 import { resolveAfterCrash, applyChange, applySet, type ApplyOutcome } from './apply-change.ts';
 import { isAutoApproved, PendingStore } from './pending-store.ts';
 import { countStaged, listStaged } from './list-staged.ts';
-import { stagedFilesOf } from './staged-files.ts';
+import { readOnce, stagedFilesOf } from './staged-files.ts';
 import { OutcomeRecorder } from './outcome-recorder.ts';
 import {
   alreadyDecided,
@@ -215,8 +215,12 @@ export class PendingChanges implements PendingChangeService {
       for (const row of rows) await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
       throw error;
     }
+    const staged = new Map<string, StagedFiles>();
     for (const row of rows) {
-      const earlier = await this.#earlierOf(row, set);
+      const owner = `${row.task_id} ${row.run_id}`;
+      const ofOwner = staged.get(owner) ?? readOnce(this.#stagedWith(row));
+      staged.set(owner, ofOwner);
+      const earlier = await set.buildsOn(JSON.parse(row.payload), row.n, ofOwner);
       if (earlier !== undefined && !ids.includes(earlier)) throw await this.#buildsOnError(row, earlier, by);
     }
     const outcomes = await this.#runSet(ids, async () => {
@@ -366,7 +370,7 @@ export class PendingChanges implements PendingChangeService {
       await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
       throw error;
     }
-    const before = tool.set && (await this.#earlierOf(row, tool.set));
+    const before = await tool.set?.buildsOn(JSON.parse(row.payload), row.n, this.#stagedWith(row));
     if (before !== undefined) throw await this.#buildsOnError(row, before, by);
     return await this.#applyOnce(id, async () => {
       const { row: claimed, claimed: isOurs } = await this.#pendingStore.claim(row, by);
@@ -387,13 +391,12 @@ export class PendingChanges implements PendingChangeService {
     });
   }
 
-  /** A staged change of the same task or run that must be applied before one. */
-  async #earlierOf(row: PendingRow, set: ChangeSet): Promise<string | undefined> {
-    const owner = {
-      ...(row.task_id === null ? {} : { taskId: row.task_id }),
-      ...(row.run_id === null ? {} : { runId: row.run_id }),
-    };
-    return await set.buildsOn(JSON.parse(row.payload), row.n, this.stagedFiles(owner));
+  /** The staged changes of files of the same task or run. */
+  #stagedWith({ task_id, run_id }: PendingRow): StagedFiles {
+    return this.stagedFiles({
+      ...(task_id === null ? {} : { taskId: task_id }),
+      ...(run_id === null ? {} : { runId: run_id }),
+    });
   }
 
   async #buildsOnError(row: PendingRow, earlier: string, by: string): Promise<Error> {

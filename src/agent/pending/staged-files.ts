@@ -41,3 +41,17 @@ export function stagedFilesOf(
     },
   };
 }
+
+/** Reads each of them once, for questions about many changes at one time. */
+export function readOnce(staged: StagedFiles): StagedFiles {
+  let list: ReturnType<StagedFiles['list']> | undefined;
+  const payloads = new Map<number, Promise<unknown>>();
+  return {
+    list: () => (list ??= staged.list()),
+    payloadOf(n) {
+      const payload = payloads.get(n) ?? staged.payloadOf(n);
+      payloads.set(n, payload);
+      return payload;
+    },
+  };
+}
