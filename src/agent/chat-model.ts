@@ -1,5 +1,6 @@
 import type { AgentSampling } from './shapes/agent-spec.ts';
 import type { Route } from './shapes/common.ts';
+import type { ToolImage } from './tool.ts';
 
 /** Request of one turn to a chat model. */
 export interface ChatModelRequest {
@@ -26,7 +27,19 @@ export type ChatModelMessage =
       readonly calls: readonly ChatModelToolCall[];
       readonly providerData?: ProviderData;
     }
-  | { readonly role: 'tool'; readonly callId: string; readonly name: string; readonly content: string };
+  | {
+      readonly role: 'tool';
+      readonly callId: string;
+      readonly name: string;
+      readonly content: string;
+      readonly image?: ToolImage;
+    };
+
+/** What a model that gets no images is told of one. */
+export const describeUnseenImage = (
+  { width, height, sizeBytes }: ToolImage,
+  reason = 'this model takes no images',
+): string => `An image of ${width} x ${height} pixels, ${sizeBytes} bytes; ${reason}.`;
 
 /**
  * What a model wants back on later turns with an answer of its own: reasoning, signatures, further members of tool calls.

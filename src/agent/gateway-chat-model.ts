@@ -14,7 +14,14 @@ import {
   toAgentError,
 } from './gateway-chat-model/errors.ts';
 import { AnswerParts, ChatMembers, sourceOf } from './gateway-chat-model/provider-data.ts';
-import { adaptedDialect, buildRequest, type Dialect, dialectOf } from './gateway-chat-model/request.ts';
+import {
+  adaptedDialect,
+  buildRequest,
+  type Dialect,
+  dialectOf,
+  hasImages,
+  namesImages,
+} from './gateway-chat-model/request.ts';
 import type { ChatModel, ChatModelToolCall, ChatModelEvent, ChatModelRequest } from './chat-model.ts';
 
 /** A model server: a gateway, or a provider itself. */
@@ -34,6 +41,9 @@ export interface GatewayEndpoint {
 const defaultTimeoutMs = 120_000;
 /** Requests of one answer: the first, and one for each thing that a refusal taught. */
 const maxRequests = 4;
+
+/** Statuses of refused images; OpenRouter has no endpoint for them, llama.cpp fails. */
+const imageStatuses: ReadonlySet<number> = new Set([400, 404, 415, 422, 500, 501]);
 
 type Call = { -readonly [Member in keyof ChatModelToolCall]: ChatModelToolCall[Member] };
 
@@ -167,22 +177,30 @@ export class GatewayChatModel implements ChatModel {
 
   /** Sends again what a refusal asks for, and keeps it from then on. */
   async #send(request: ChatModelRequest, signal: AbortSignal): Promise<Response> {
+    // What only this request needs: the next one may be without the image that was refused.
+    let forRequest: Partial<Dialect> = {};
     for (let requests = 1; ; requests++) {
-      const response = await this.#post(request, signal);
+      const response = await this.#post({ ...this.#dialect, ...forRequest }, request, signal);
       if (response.ok) return response;
       const text = await readErrorBody(response);
       const { status } = response;
-      const isRefused = status === 400 || status === 422;
-      const adapted = isRefused ? adaptedDialect(this.#dialect, refusalMessage(text), request) : undefined;
-      if (!adapted || requests === maxRequests)
+      const refusal = refusalMessage(text);
+      const sentImages =
+        hasImages(request) && (forRequest.imageFault ?? this.#dialect.imageFault) === undefined;
+      const isImageRefusal =
+        sentImages && (status === 413 || (imageStatuses.has(status) && namesImages(refusal)));
+      const isRefused = status === 400 || status === 422 || isImageRefusal;
+      const adapted = isRefused ? adaptedDialect(this.#dialect, refusal, request) : undefined;
+      if ((!adapted && !isImageRefusal) || requests === maxRequests)
         throw toAgentError(status, text, this.route.model, this.#gateway.key);
-      this.#dialect = adapted;
+      if (adapted) this.#dialect = adapted;
+      else forRequest = { imageFault: 'the server of the model refused it' };
     }
   }
 
-  async #post(request: ChatModelRequest, signal: AbortSignal): Promise<Response> {
+  async #post(dialect: Dialect, request: ChatModelRequest, signal: AbortSignal): Promise<Response> {
     const { url, key } = this.#gateway;
-    const { path, headers, text } = buildRequest(this.#dialect, request);
+    const { path, headers, text } = buildRequest(dialect, request);
     try {
       return await fetch(`${url.replace(/\/+$/, '')}${path}`, {
         method: 'POST',

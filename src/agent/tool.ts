@@ -18,12 +18,20 @@ export interface ToolContext {
   readonly signal: AbortSignal;
 }
 
-/** Staged changes of files. Paths are real paths, without links. */
+/** Staged changes of files of one task or run. */
 export interface StagedFiles {
-  /** Payload of the last staged change of a file; undefined when none is staged. */
-  payloadOf(path: string): Promise<unknown>;
-  /** Files below a folder with staged changes. */
-  listBelow(folder: string): Promise<readonly { readonly path: string; readonly isDeleted: boolean }[]>;
+  /** In the order that they were staged. Paths are real paths, without links. */
+  list(): Promise<
+    readonly {
+      readonly n: number;
+      readonly id: string;
+      readonly tool: string;
+      readonly path: string;
+      readonly isDeleted: boolean;
+    }[]
+  >;
+  /** What the tool proposed. */
+  payloadOf(n: number): Promise<unknown>;
 }
 
 /** Tool output that is sent to the model. */
@@ -32,6 +40,22 @@ export interface ToolOutput {
   readonly output: string;
   /** Whether part of the output was cut off. */
   readonly truncated: boolean;
+  /** For models that take images; the output says in words what it is. */
+  readonly image?: ToolImage;
+}
+
+/** An image that a tool read. */
+export interface ToolImage {
+  /** Real path, from which it can be read again. */
+  readonly path: string;
+  readonly mediaType: string;
+  /** Pixels. */
+  readonly width: number;
+  readonly height: number;
+  readonly sizeBytes: number;
+  readonly digest: string;
+  /** Base64. It is kept in memory only: what is stored of an image is the rest. */
+  readonly data?: string;
 }
 
 /** A change before it is staged. It holds everything that `apply` needs, so it survives a restart. */
@@ -75,6 +99,11 @@ export interface ChangeSet {
    * @throws AgentError `conflict`: nothing was changed
    */
   apply(payloads: readonly unknown[], resumes: boolean): Promise<ToolOutput[]>;
+  /**
+   * The first staged change that a later one must not be applied before, because it would do something else then.
+   * @param n place of the change in the order of all; of staged changes only earlier ones count
+   */
+  buildsOn(payload: unknown, n: number, staged: StagedFiles): Promise<string | undefined>;
 }
 
 /** The text of a change. */

@@ -293,7 +293,8 @@ test('GET /agent/v1/tools: 200 array of ToolCatalogEntry, each state with its re
   expect(of('fs_read')).toMatchObject({ availability: 'available', destructive: false, source: 'builtin' });
   expect(of('fs_write')).toMatchObject({ availability: 'gated', destructive: true });
   expect(of('lab_graph')).toMatchObject({ availability: 'unavailable' });
-  const built = 'fs_list fs_read fs_search fs_write fs_edit fs_delete http_get run_command'.split(' ');
+  const built =
+    'fs_list fs_read fs_search fs_write fs_edit fs_delete fs_rename fs_mkdir http_get run_command'.split(' ');
   expect(json.map(({ name }) => name)).toEqual(expect.arrayContaining(built));
   for (const { availability, reason } of json)
     expect(reason === undefined).toBe(availability === 'available');

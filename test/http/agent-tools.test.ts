@@ -23,6 +23,8 @@ describe('GET /agent/v1/tools', () => {
       http_get: 'available',
       fs_write: 'gated',
       fs_delete: 'gated',
+      fs_rename: 'gated',
+      fs_mkdir: 'gated',
       lab_graph: 'unavailable',
       run_command: typeof sandbox === 'string' ? 'unavailable' : 'gated',
     });

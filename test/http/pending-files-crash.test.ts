@@ -17,6 +17,8 @@ import { describe, expect, it } from 'vitest';
 import type { ChangeTool, Proposal } from '../../src/agent/tool.ts';
 import { fsDelete } from '../../src/agent/tools/builtin/fs-delete.ts';
 import { fsEdit } from '../../src/agent/tools/builtin/fs-edit.ts';
+import { fsMkdir } from '../../src/agent/tools/builtin/fs-mkdir.ts';
+import { fsRename } from '../../src/agent/tools/builtin/fs-rename.ts';
 import { fsWrite } from '../../src/agent/tools/builtin/fs-write.ts';
 import { FileChanges, type StagedFile } from '../../src/agent/tools/builtin/staged-file.ts';
 import { Confinement } from '../../src/agent/tools/paths/confinement.ts';
@@ -106,6 +108,14 @@ const cases: readonly Case[] = [
     wanted: undefined,
     others: ['theirs', ''],
   },
+  {
+    what: 'fs_mkdir',
+    tool: 'fs_mkdir',
+    args: {},
+    base: undefined,
+    wanted: emptyFolder,
+    others: ['theirs', ''],
+  },
 ];
 
 describeDatabases('a host that is killed while it changes a file', (url) => {
@@ -116,7 +126,7 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
     const toolsOf = (forbidden: readonly string[]) => {
       const confinement = new Confinement(forbidden);
       const files = new FileChanges(confinement);
-      return [fsWrite(confinement, files), fsEdit(confinement, files), fsDelete(confinement, files)];
+      return [fsWrite, fsEdit, fsDelete, fsRename, fsMkdir].map((tool) => tool(confinement, files));
     };
     const database = await url();
     const grants = { tools: ['*'], read: [], write: [folder], network: [], auto_approve: [] };
@@ -251,6 +261,49 @@ describeDatabases('a host that is killed while it changes a file', (url) => {
       const { changes } = await next();
       expect(await changes.get('p1')).toMatchObject({ state: 'applied', decided_by: 'operator' });
       expect(heldAt(path)).toBe(wanted);
+    });
+  });
+
+  describe.each<[string, Held]>([
+    ['a file', 'before'],
+    ['an empty file', ''],
+    ['a folder', emptyFolder],
+  ])('fs_rename of %s', (_, held) => {
+    const found = async (from: Held, to: Held) => {
+      const { folder, path, propose, killed, next } = await world();
+      const new_path = join(folder, 'new/y');
+      put(path, held);
+      await killed(await propose('fs_rename', { path, new_path }));
+      mkdirSync(join(folder, 'new'));
+      put(path, from);
+      put(new_path, to);
+      const { changes } = await next();
+      const { state } = await changes.get('p1');
+      expect([heldAt(path), heldAt(new_path)]).toEqual([from, to]);
+      return { state, changes, path, new_path };
+    };
+
+    it('is staged again when nothing was done, and can be applied', async () => {
+      const { state, changes, path, new_path } = await found(held, undefined);
+      expect(state).toBe('staged');
+      await changes.approve('p1', 'local', never);
+      expect([heldAt(path), heldAt(new_path)]).toEqual([undefined, held]);
+    });
+
+    it('is applied when it was done', async () => {
+      expect(await found(undefined, held)).toMatchObject({ state: 'applied' });
+    });
+
+    it('failed where either name has something else', async () => {
+      for (const [from, to] of [
+        [undefined, undefined],
+        ['theirs', undefined],
+        [undefined, 'theirs'],
+        ['theirs', held],
+        [held, 'theirs'],
+        [held, held],
+      ] as const)
+        expect([from, to, (await found(from, to)).state]).toEqual([from, to, 'failed']);
     });
   });
 

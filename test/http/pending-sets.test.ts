@@ -1,84 +1,29 @@
 /** Several changes of one task: each sees those before it, and they are applied together or not at all. */
 import {
   chmodSync,
-  existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  realpathSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { builtinTools } from '../../src/agent/tools/builtin/builtin-tools.ts';
 import { FileChanges } from '../../src/agent/tools/builtin/staged-file.ts';
-import type { ChangeTool, ToolContext } from '../../src/agent/tool.ts';
+import type { ChangeTool } from '../../src/agent/tool.ts';
 import { describeDatabases } from '../support/databases.ts';
-import { context, execProposal, FakeTool, pendingHosts } from '../support/pending-world.ts';
+import { context, execProposal, pendingHosts } from '../support/pending-world.ts';
 import { routeServers } from '../support/serve-routes.ts';
+import { stagedWorld } from '../support/staged-world.ts';
 
 const never = new AbortController().signal;
-const none = () => Promise.resolve([]);
-const fileTools = () =>
-  builtinTools({
-    forbidden: [],
-    sandbox: 'There is none.',
-    lab: () => {
-      throw new Error('no model');
-    },
-    observe: { sessions: none, receipts: none, pending: none, telemetry: none, health: none },
-  }).tools();
 
 describeDatabases('changes of one task', (url) => {
   const { host } = pendingHosts();
   const serve = routeServers();
 
-  async function world() {
-    const folder = realpathSync(mkdtempSync(join(tmpdir(), 'lathe-set-')));
-    const database = await url();
-    const tools = [...fileTools(), new FakeTool('run_it')];
-    const first = await host(database, { tools });
-    const grants = { tools: ['*'], read: [], write: [folder], network: [], auto_approve: [] };
-    const of = (taskId: string): ToolContext => {
-      const staged = first.changes.stagedFiles({ taskId });
-      return context({ taskId, grants, cwd: folder, staged });
-    };
-    const find = (name: string) => tools.find((one) => one.name === name);
-    const stage = async (name: string, args: object, taskId = 't1') => {
-      const tool = find(name) as ChangeTool;
-      const proposal = await tool.propose({ intent: 'because', ...args }, of(taskId));
-      if (!('payload' in proposal)) throw new Error(proposal.output);
-      return (await first.changes.stage(tool, proposal, of(taskId))).id;
-    };
-    const read = async (name: string, args: object, taskId = 't1') => {
-      const tool = find(name);
-      if (tool?.kind !== 'read') throw new Error(`${name} is no tool that reads`);
-      return (await tool.run({ ...args }, of(taskId))).output;
-    };
-    const { send } = await serve(first.routes);
-    const approve = async (ids: readonly unknown[]) => {
-      const response = await send('POST', '/agent/v1/pending/approve', { ids });
-      const body = (await response.json()) as {
-        applied?: string[];
-        error?: { code: string; message: string };
-      };
-      return { status: response.status, ...body };
-    };
-    const text = (name: string) =>
-      existsSync(join(folder, name)) ? readFileSync(join(folder, name), 'utf8') : undefined;
-    const states = async (changes = first.changes) => {
-      const all: string[] = [];
-      for (let n = 1; ; n++) {
-        const one = await changes.get(`p${n}`).catch(() => undefined);
-        if (!one) return all.join(' ');
-        all.push(one.state);
-      }
-    };
-    return { ...first, folder, database, tools, stage, read, approve, text, states };
-  }
+  const world = async () => stagedWorld(await url(), host, serve);
 
   it('see each other, and other tasks do not see them', async () => {
     const { folder, stage, read, text } = await world();
@@ -101,7 +46,8 @@ describeDatabases('changes of one task', (url) => {
     expect(await read('fs_search', { query: 'second', path: 'a.txt' })).toBe('a.txt:2: second');
     // A staged file can be changed and taken back like any other.
     await stage('fs_delete', { path: 'new/deep/b.txt' });
-    expect(await read('fs_list', { path: '.' })).toBe('a.txt');
+    // Its folders are made with it, and stay.
+    expect(await read('fs_list', { path: '.', depth: 3 })).toBe('a.txt\nnew/\nnew/deep/');
     await stage('fs_write', { path: 'old.txt', content: 'again' });
     expect(await read('fs_read', { path: 'old.txt' })).toBe('again');
     await expect(stage('fs_delete', { path: 'new/deep/b.txt' })).rejects.toThrow('there is no such file');
@@ -111,6 +57,81 @@ describeDatabases('changes of one task', (url) => {
     expect(await read('fs_read', { path: 'a.txt' }, 't2')).toBe('one\ntwo\n');
     expect(await read('fs_list', { path: '.' }, 't2')).toBe('a.txt\nold.txt');
     expect(await read('fs_read', { path: 'new/deep/b.txt' }, 't2')).toMatch(/no such file/);
+  });
+
+  it('see renamed files and folders at their new place, also with links in them', async () => {
+    const { folder, stage, read } = await world();
+    mkdirSync(join(folder, 'old/deep'), { recursive: true });
+    writeFileSync(join(folder, 'old/deep/x.txt'), 'in x');
+    writeFileSync(join(folder, 'target.txt'), 'aimed at');
+    symlinkSync('../target.txt', join(folder, 'old/link'));
+    symlinkSync('old', join(folder, 'alias'));
+    await stage('fs_rename', { path: 'old', new_path: 'new/place' });
+    expect(await read('fs_list', { path: '.', depth: 4 })).toBe(
+      'alias -> old\nnew/\nnew/place/\nnew/place/deep/\nnew/place/deep/x.txt\nnew/place/link -> ../target.txt\ntarget.txt',
+    );
+    expect(await read('fs_read', { path: 'new/place/deep/x.txt' })).toBe('in x');
+    expect(await read('fs_search', { query: 'in x' })).toBe('new/place/deep/x.txt:1: in x');
+    expect(await read('fs_search', { query: 'in x', path: 'new/place/deep' })).toBe('x.txt:1: in x');
+    expect(await read('fs_read', { path: 'old/deep/x.txt' })).toMatch(
+      /its renaming to \S+new\/place is staged/,
+    );
+    expect(await read('fs_list', { path: 'old' })).toMatch(/its renaming to/);
+    // A link may lead elsewhere from the new place.
+    expect(await read('fs_read', { path: 'new/place/link' })).toMatch(/over a link in a renamed folder/);
+    expect(await read('fs_read', { path: 'old/link' })).toMatch(
+      /leads through a folder that a staged change/,
+    );
+    expect(await read('fs_read', { path: 'alias/deep/x.txt' })).toMatch(/its renaming to/);
+    await expect(stage('fs_write', { path: 'new/place/link', content: 'x' })).rejects.toThrow('over a link');
+    await expect(stage('fs_rename', { path: 'new/place/link', new_path: 'b' })).rejects.toThrow(
+      'over a link',
+    );
+    await expect(stage('fs_rename', { path: 'new', new_path: 'new/place/deep/y' })).rejects.toThrow(
+      'into itself',
+    );
+  });
+
+  it('are not approved before a rename that they need, or that needs them', async () => {
+    const { changes, folder, stage, approve, states, acts } = await world();
+    mkdirSync(join(folder, 'a'));
+    await stage('fs_write', { path: 'a/x', content: 'x' });
+    await stage('fs_rename', { path: 'a', new_path: 'b' });
+    await stage('fs_write', { path: 'b/y', content: 'y' });
+    await stage('fs_write', { path: 'c', content: 'c' });
+    const buildsOn = (id: string, earlier: string) => ({
+      code: 'builds_on',
+      message: expect.stringContaining(`${id} builds on ${earlier}, which is still staged`) as string,
+    });
+    await expect(changes.approve('p2', 'local', never)).rejects.toMatchObject(buildsOn('p2', 'p1'));
+    await expect(changes.approve('p3', 'local', never)).rejects.toMatchObject(buildsOn('p3', 'p2'));
+    expect(await approve(['p1', 'p3'])).toMatchObject({ status: 409, error: buildsOn('p3', 'p2') });
+    await changes.approve('p4', 'local', never);
+    expect(await states()).toBe('staged staged staged applied');
+    expect((await acts.list(10)).filter(({ outcome }) => outcome === 'refused')).toHaveLength(3);
+    // Without the first it needs nothing.
+    await changes.discard('p1', 'local');
+    expect(await approve(['p2', 'p3'])).toMatchObject({ status: 200 });
+    expect(readdirSync(folder, { recursive: true }).map(String).toSorted()).toEqual(['b', 'b/y', 'c']);
+  });
+
+  it('are made at once by a grant only where they need no staged rename', async () => {
+    const { changes, folder, stage, tools, staging } = await world();
+    writeFileSync(join(folder, 'a'), 'a');
+    await stage('fs_rename', { path: 'a', new_path: 'b/a' });
+    const write = tools.find(({ name }) => name === 'fs_write') as ChangeTool;
+    const proposed = async (path: string) => {
+      const proposal = await write.propose({ path, content: 'x', intent: '' }, staging('t1'));
+      if (!('payload' in proposal)) throw new Error(proposal.output);
+      return proposal;
+    };
+    await expect(
+      changes.applyNow(write, await proposed('b/a/../c').catch(() => proposed('a')), staging('t1')),
+    ).rejects.toMatchObject({
+      code: 'builds_on',
+    });
+    expect(await changes.applyNow(write, await proposed('c'), staging('t1'))).toMatchObject({ ok: true });
+    expect(readdirSync(folder)).toEqual(['a', 'c']);
   });
 
   it('are approved one by one in their order', async () => {

@@ -54,6 +54,27 @@ describe('the resident model as a chat model', () => {
     expect(engine.requests[0]).toMatchObject({ maxTokens: 50, sampling: { temperature: 0, seed: 3 } });
   });
 
+  it('is told of an image in words', async () => {
+    const { answer, engine } = world();
+    const image = { path: '/a', mediaType: 'image/png', width: 64, height: 48, sizeBytes: 9 };
+    await answer({
+      messages: [
+        { role: 'user', content: 'Go.' },
+        { role: 'assistant', content: '', calls: [{ id: 'a', name: 'fs_read', arguments: '{}' }] },
+        {
+          role: 'tool',
+          callId: 'a',
+          name: 'fs_read',
+          content: '[a]',
+          image: { ...image, digest: '', data: 'QUJD' },
+        },
+      ],
+    });
+    const prompt = engine.tokenizer.decode([...(engine.requests[0]?.prompt ?? [])]);
+    expect(prompt).toContain('An image of 64 x 48 pixels, 9 bytes; this model takes no images.');
+    expect(prompt).not.toContain('QUJD');
+  });
+
   it('limits tokens to the rest of the context, and fails when nothing is left', async () => {
     const { answer, engine } = world({ contextLength: 100 });
     await answer();

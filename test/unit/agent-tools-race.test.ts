@@ -74,6 +74,9 @@ onLinux('while a folder and a link to the outside are swapped', () => {
       for (const [tool, args] of [
         ['fs_write', { path: 'a/file', content: `round ${round}` }],
         ['fs_write', { path: 'a/new/file', content: 'new' }],
+        ['fs_rename', { path: 'a/file', new_path: 'a/other' }],
+        ['fs_rename', { path: 'a/other', new_path: 'a/file' }],
+        ['fs_mkdir', { path: 'a/made' }],
         ['fs_delete', { path: 'a/new/file' }],
         ['fs_delete', { path: 'a/new' }],
       ] as const) {

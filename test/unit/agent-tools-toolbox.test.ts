@@ -125,7 +125,7 @@ describe('the built-in tools', () => {
   it('are complete, in a stable order, with schemas that constrained decoding supports', async () => {
     const { tools } = await newWorld();
     expect(names(tools).join(' ')).toBe(
-      'fs_list fs_read fs_search fs_write fs_edit fs_delete http_get run_command lab_graph lab_parts lab_ops lab_stub lab_configs lab_register lab_parity lab_bench lab_bind lab_save lab_clear observe_sessions observe_receipts observe_pending observe_telemetry observe_health',
+      'fs_list fs_read fs_search fs_write fs_edit fs_delete fs_rename fs_mkdir http_get run_command lab_graph lab_parts lab_ops lab_stub lab_configs lab_register lab_parity lab_bench lab_bind lab_save lab_clear observe_sessions observe_receipts observe_pending observe_telemetry observe_health',
     );
     for (const { name, kind, inputSchema } of tools) {
       expect(name).toMatch(/^[a-z][a-z0-9_]{0,63}$/);

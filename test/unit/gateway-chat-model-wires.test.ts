@@ -225,6 +225,70 @@ describe('the chat wire', () => {
   });
 });
 
+describe('an image in a result', () => {
+  const image = {
+    path: '/shot.png',
+    mediaType: 'image/png',
+    width: 3,
+    height: 2,
+    sizeBytes: 9,
+    digest: 'sha256:1',
+    data: 'QUJD',
+  };
+  const messages: readonly ChatModelMessage[] = [
+    ...asked,
+    { role: 'assistant', content: '', calls: [{ id: 'a', name: 'look', arguments: '{}' }] },
+    { role: 'tool', callId: 'a', name: 'look', content: '[shot.png]', image },
+  ];
+  const results = (sent: readonly Sent[]) =>
+    sent.map(({ body }) =>
+      JSON.stringify(body).includes('QUJD')
+        ? 'image'
+        : ((body['messages'] as Json[])[3]?.['content'] as string),
+    );
+  const refusal = (status: number, message: string) => ({ status, body: { error: { message } } });
+  const inWords = 'An image of 3 x 2 pixels, 9 bytes; this model takes no images.';
+
+  it.each([
+    [400, 'Invalid content type. image_url is only supported by certain models.'],
+    [400, 'messages[4]: unknown variant `image_url`, expected `text`'],
+    [400, 'm is not a multimodal model'],
+    [404, 'No endpoints found that support image input'],
+    [500, 'image input is not supported - hint: if this is unexpected, you may need to provide the mmproj'],
+  ])('is put in words from the refusal of a model on that takes none: %i %s', async (status, message) => {
+    const { model, sent } = await serve([refusal(status, message), done, done]);
+    await read(model, messages);
+    await read(model, messages);
+    expect(results(sent)).toEqual(['image', inWords, inWords]);
+  });
+
+  it.each([
+    [400, 'Could not process image'],
+    [400, 'You uploaded an unsupported image. Please make sure your image has one of these formats'],
+    [413, 'Request too large'],
+  ])('is put in words for one request where the server cannot read it: %i %s', async (status, message) => {
+    const { model, sent } = await serve([refusal(status, message), done, refusal(status, message), done]);
+    await read(model, messages);
+    await read(model, messages);
+    const refused = 'An image of 3 x 2 pixels, 9 bytes; the server of the model refused it.';
+    expect(results(sent)).toEqual(['image', refused, 'image', refused]);
+  });
+
+  it('is no reason to repeat a refusal of something else, or without an image', async () => {
+    const other = await serve([refusal(500, 'out of memory'), done]);
+    await expect(read(other.model, messages)).rejects.toMatchObject({ code: 'gateway_failed' });
+    const none = await serve([refusal(404, 'No endpoints found that support image input'), done]);
+    await expect(read(none.model, asked)).rejects.toMatchObject({ code: 'gateway_model_not_found' });
+    const always = await serve([
+      refusal(400, 'images are not supported'),
+      refusal(400, 'images are not supported'),
+      done,
+    ]);
+    await expect(read(always.model, messages)).rejects.toMatchObject({ code: 'gateway_failed' });
+    expect([other, none, always].map(({ sent }) => sent.length)).toEqual([1, 1, 2]);
+  });
+});
+
 it.each([
   ['content_filter', 'content_filter'],
   ['length', 'length'],

@@ -5,7 +5,7 @@ import type { Effort, UpstreamModel, WireKind } from '../../wires/core/types.ts'
 import type { UpstreamBody } from '../../wires/core/wire.ts';
 import { upstreamWires } from '../../wires/translation.ts';
 import { AgentError } from '../errors.ts';
-import type { ChatModelMessage, ChatModelRequest } from '../chat-model.ts';
+import { type ChatModelMessage, type ChatModelRequest, describeUnseenImage } from '../chat-model.ts';
 import { type AnswerData, answerDataFor, sourceOf } from './provider-data.ts';
 
 /** How a model is addressed: what is known of it, and what its refusals have told. */
@@ -15,6 +15,8 @@ export interface Dialect {
   readonly maxTokens: number;
   /** False: the server refuses members that it returned itself. */
   readonly returnsMembers: boolean;
+  /** Why images are replaced by a text; undefined: they are sent. */
+  readonly imageFault: string | undefined;
 }
 
 /** The dialect of a model of which only the name is known. */
@@ -33,7 +35,23 @@ export const dialectOf = (name: string, url: string, wire: WireKind): Dialect =>
   },
   maxTokens: Number.POSITIVE_INFINITY,
   returnsMembers: true,
+  imageFault: undefined,
 });
+
+export const hasImages = ({ messages }: Pick<ChatModelRequest, 'messages'>): boolean =>
+  messages.some((message) => message.role === 'tool' && message.image?.data !== undefined);
+
+/** Whether a refusal is about images. */
+export const namesImages = (refusal: string): boolean =>
+  /image|vision|visual|multi-?modal|mmproj/i.test(refusal);
+
+/** Whether a refusal says that a model takes no images at all, and not that it cannot read one of them. */
+const takesNoImages = (refusal: string): boolean =>
+  namesImages(refusal) &&
+  !/format|corrupt|too (?:large|big|many)|exceed|dimension|decod|process/i.test(refusal) &&
+  /support|multi-?modal|mmproj|unknown variant|text[- ]only|only .*text|vision|does not (?:accept|take|have)|invalid content type|cap(?:s|abilit)/i.test(
+    refusal,
+  );
 
 /** From the third generation on Google's models have levels, and refuse calls without their signature. */
 const googleEfforts = (name: string): readonly Effort[] | undefined => {
@@ -48,6 +66,8 @@ export function adaptedDialect(
   sent: { readonly maxTokens: number; readonly messages: readonly ChatModelMessage[] },
 ): Dialect | undefined {
   const { model } = dialect;
+  if (dialect.imageFault === undefined && hasImages(sent) && takesNoImages(refusal))
+    return { ...dialect, imageFault: 'this model takes no images' };
   if (
     model.provider.wire === 'openai-chat' &&
     model.family !== 'openai' &&
@@ -79,12 +99,12 @@ function allowedTokens(refusal: string, sent: number): number | undefined {
 
 /** @throws AgentError for what the wire cannot express */
 export function buildRequest(dialect: Dialect, request: ChatModelRequest): UpstreamBody {
-  const { model } = dialect;
+  const { model, imageFault } = dialect;
   const { wire } = model.provider;
   const source = sourceOf(wire, model.id);
   const isChat = wire === 'openai-chat';
   try {
-    const body = upstreamWires[wire].request(toConversation(request, source, isChat), {
+    const body = upstreamWires[wire].request(toConversation(request, { source, isChat, imageFault }), {
       model,
       stream: true,
       maxTokens: Math.min(request.maxTokens, dialect.maxTokens),
@@ -98,10 +118,14 @@ export function buildRequest(dialect: Dialect, request: ChatModelRequest): Upstr
   }
 }
 
+interface Written extends Pick<Dialect, 'imageFault'> {
+  readonly source: string;
+  readonly isChat: boolean;
+}
+
 function toConversation(
   { messages, tools, sampling, ...request }: ChatModelRequest,
-  source: string,
-  isChat: boolean,
+  { source, isChat, imageFault }: Written,
 ): Conversation {
   const { toolChoice = 'auto', responseFormat } = request;
   const { temperature, top_p: topP, top_k: topK, seed, min_p: minP } = sampling;
@@ -112,7 +136,7 @@ function toConversation(
       'This model does not support sampling.min_p; leave it out.',
     );
   return {
-    messages: withCacheBreakpoints(messages.map((message) => toMessage(message, source))),
+    messages: withCacheBreakpoints(messages.map((message) => toMessage(message, source, imageFault))),
     tools: tools.map(({ name, description, inputSchema }) => ({
       name,
       description,
@@ -146,7 +170,9 @@ function withCacheBreakpoints(messages: readonly Message[]): Message[] {
   });
 }
 
-function toMessage(message: ChatModelMessage, source: string): Message {
+type ResultParts = Extract<Part, { type: 'tool_result' }>['parts'];
+
+function toMessage(message: ChatModelMessage, source: string, imageFault: string | undefined): Message {
   const text = { type: 'text' as const, text: message.content };
   switch (message.role) {
     case 'system':
@@ -165,8 +191,14 @@ function toMessage(message: ChatModelMessage, source: string): Message {
       return { role: 'assistant', parts: hasCallsOnly ? calls : [text, ...calls] };
     }
     case 'tool': {
-      const { callId: id, name } = message;
-      return { role: 'tool', parts: [{ type: 'tool_result', id, name, parts: [text], failed: false }] };
+      const { callId: id, name, image } = message;
+      const parts: ResultParts =
+        image?.data === undefined
+          ? [text]
+          : imageFault === undefined
+            ? [text, { type: 'image', source: { mediaType: image.mediaType, data: image.data } }]
+            : [{ type: 'text', text: describeUnseenImage(image, imageFault) }];
+      return { role: 'tool', parts: [{ type: 'tool_result', id, name, parts, failed: false }] };
     }
   }
 }

@@ -23,7 +23,7 @@ import { waitForChange } from '../wait-for-change.ts';
 import { resolveAfterCrash, applyChange, applySet, type ApplyOutcome } from './apply-change.ts';
 import { isAutoApproved, PendingStore } from './pending-store.ts';
 import { countStaged, listStaged } from './list-staged.ts';
-import { stagedFilesOf } from './staged-files.ts';
+import { readOnce, stagedFilesOf } from './staged-files.ts';
 import { OutcomeRecorder } from './outcome-recorder.ts';
 import {
   alreadyDecided,
@@ -113,6 +113,12 @@ export class PendingChanges implements PendingChangeService {
   }
 
   async applyNow(tool: ChangeTool, proposal: Proposal, context: ToolContext): Promise<ToolOutput> {
+    const earlier = await tool.set?.buildsOn(
+      proposal.payload,
+      Number.POSITIVE_INFINITY,
+      this.stagedFiles(context),
+    );
+    if (earlier !== undefined) throw buildsOn('This change', earlier);
     const row = await this.#pendingStore.add(newRow(tool, proposal, context), { autoApproved: true });
     const signal = AbortSignal.any([context.signal, this.#stopping]);
     const outcome = await this.#applyOnce(row.id, async () =>
@@ -234,6 +240,14 @@ export class PendingChanges implements PendingChangeService {
       const error = notASet(reasons);
       for (const row of rows) await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
       throw error;
+    }
+    const staged = new Map<string, StagedFiles>();
+    for (const row of rows) {
+      const owner = `${row.task_id} ${row.run_id}`;
+      const ofOwner = staged.get(owner) ?? readOnce(this.#stagedWith(row));
+      staged.set(owner, ofOwner);
+      const earlier = await set.buildsOn(JSON.parse(row.payload), row.n, ofOwner);
+      if (earlier !== undefined && !ids.includes(earlier)) throw await this.#buildsOnError(row, earlier, by);
     }
     const outcomes = await this.#runSet(ids, async () => {
       const claimed = await this.#pendingStore.claimSet(ids, by);
@@ -382,6 +396,8 @@ export class PendingChanges implements PendingChangeService {
       await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
       throw error;
     }
+    const before = await tool.set?.buildsOn(JSON.parse(row.payload), row.n, this.#stagedWith(row));
+    if (before !== undefined) throw await this.#buildsOnError(row, before, by);
     return await this.#applyOnce(id, async () => {
       const { row: claimed, claimed: isOurs } = await this.#pendingStore.claim(row, by);
       if (!isOurs || !claimed) return undefined;
@@ -399,6 +415,20 @@ export class PendingChanges implements PendingChangeService {
         earlier === undefined ? outcome : { ...outcome, error: buildsOn(id, earlier) },
       );
     });
+  }
+
+  /** The staged changes of files of the same task or run. */
+  #stagedWith({ task_id, run_id }: PendingRow): StagedFiles {
+    return this.stagedFiles({
+      ...(task_id === null ? {} : { taskId: task_id }),
+      ...(run_id === null ? {} : { runId: run_id }),
+    });
+  }
+
+  async #buildsOnError(row: PendingRow, earlier: string, by: string): Promise<Error> {
+    const error = buildsOn(row.id, earlier);
+    await this.#pendingStore.journalRefusal(row, 'approve', by, error.code);
+    return error;
   }
 
   async #resolveInterrupted(row: PendingRow): Promise<void> {

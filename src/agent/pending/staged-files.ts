@@ -1,11 +1,9 @@
-import { sep } from 'node:path';
-import { sql } from 'kysely';
 import type { Store, StoreReader } from '../../store/index.ts';
 import type { StagedFiles, ToolContext } from '../tool.ts';
 
 export const noStagedFiles: StagedFiles = {
   payloadOf: () => Promise.resolve(undefined),
-  listBelow: () => Promise.resolve([]),
+  list: () => Promise.resolve([]),
 };
 
 /** The staged file changes of one task or run. */
@@ -17,38 +15,43 @@ export function stagedFilesOf(
   const ofOwner = (db: StoreReader) =>
     db
       .selectFrom('pending')
-      .where('state', '=', 'staged')
-      .where('expires_at', '>', store.time())
       .where('kind', 'in', ['file_write', 'file_delete'])
       .where('endpoint_id', '=', store.endpointId)
       .where('task_id', 'is not distinct from', taskId ?? null)
       .where('run_id', 'is not distinct from', runId ?? null);
   return {
-    async payloadOf(path) {
-      const row = await store.read((db) =>
-        ofOwner(db)
-          .select('payload')
-          .where('path', '=', path)
-          .orderBy('n', 'desc')
-          .limit(1)
-          .executeTakeFirst(),
-      );
-      return row === undefined ? undefined : (JSON.parse(row.payload) as unknown);
-    },
-    async listBelow(folder) {
-      const prefix = folder.endsWith(sep) ? folder : `${folder}${sep}`;
-      // Databases count characters, not UTF-16 units.
-      const characters = Array.from(prefix).length;
+    async list() {
       const rows = await store.read((db) =>
         ofOwner(db)
-          .select(['path', 'kind'])
-          .where(sql`substr(path, 1, ${sql.lit(characters)})`, '=', prefix)
+          .where('state', '=', 'staged')
+          .where('expires_at', '>', store.time())
+          .select(['n', 'id', 'tool', 'path', 'kind'])
           .orderBy('n')
           .execute(),
       );
-      // The last change of a path counts.
-      const kinds = new Map(rows.flatMap(({ path, kind }) => (path === null ? [] : [[path, kind] as const])));
-      return [...kinds].map(([path, kind]) => ({ path, isDeleted: kind === 'file_delete' }));
+      return rows.flatMap(({ n, id, tool, path, kind }) =>
+        path === null ? [] : [{ n, id, tool, path, isDeleted: kind === 'file_delete' }],
+      );
+    },
+    async payloadOf(n) {
+      const row = await store.read((db) =>
+        ofOwner(db).select('payload').where('n', '=', n).executeTakeFirst(),
+      );
+      return row === undefined ? undefined : (JSON.parse(row.payload) as unknown);
+    },
+  };
+}
+
+/** Reads each of them once, for questions about many changes at one time. */
+export function readOnce(staged: StagedFiles): StagedFiles {
+  let list: ReturnType<StagedFiles['list']> | undefined;
+  const payloads = new Map<number, Promise<unknown>>();
+  return {
+    list: () => (list ??= staged.list()),
+    payloadOf(n) {
+      const payload = payloads.get(n) ?? staged.payloadOf(n);
+      payloads.set(n, payload);
+      return payload;
     },
   };
 }

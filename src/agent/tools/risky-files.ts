@@ -74,10 +74,27 @@ export function riskOf(path: string, before: string | undefined, after: string):
 export const isRiskyPath = (path: string): boolean => kindOf(path) !== undefined;
 
 /** Whether a link at a path may stand in for such files, or for a folder with them. */
-export const isRiskyLink = (path: string): boolean =>
-  ['', '/x', '/hooks/x', '/workflows/x', '/tasks.json', '/config', '/authorized_keys'].some((inner) =>
-    isRiskyPath(path + inner),
-  );
+export const isRiskyLink = (path: string): boolean => riskOfPath(path, true) !== undefined;
+
+/** Why a file of this name is risky, or a folder that may hold such files. */
+export function riskOfPath(path: string, isFolder: boolean): string | undefined {
+  const inner = isFolder ? ['', ...riskyInFolders] : [''];
+  return inner.map((name) => kindOf(path + name)?.reason).find((reason) => reason !== undefined);
+}
+
+/** Names of which one is risky in each folder that such files lie in. */
+const riskyInFolders = [
+  '/x',
+  '/hooks/x',
+  '/workflows/x',
+  '/tasks.json',
+  '/config',
+  '/authorized_keys',
+  '/fish/x',
+  '/systemd/x',
+  '/autostart/x',
+  '/git/config',
+];
 
 function kindOf(path: string): RiskyKind | undefined {
   const lower = `/${path}`.replaceAll('\\', '/').toLowerCase();

@@ -1,10 +1,15 @@
 import type { ChatModelToolCall, ChatModelMessage, ProviderData } from '../chat-model.ts';
 import type { Conversation, TurnLoopRequest } from '../services.ts';
+import type { ToolImage, ToolOutput } from '../tool.ts';
 
 type ToolMessage = Extract<ChatModelMessage, { role: 'tool' }>;
 
 /** Results of at most this many characters are not shortened. */
 const minShortenedLength = 200;
+
+/** Images in a conversation, and bytes of all of them: requests have at most 20 MB at some providers. */
+const maxImages = 10;
+const maxImageBytes = 12 * 1024 * 1024;
 
 /** Messages that a summary replaces at least. */
 const minSummarized = 3;
@@ -64,16 +69,58 @@ export class MessageHistory {
     await this.#add({ role: 'assistant', content, calls: [] }, { role: 'user', content: reason });
   }
 
-  async addToolResult({ id, name }: ChatModelToolCall, content: string): Promise<void> {
-    await this.#add({ role: 'tool', callId: id, name, content });
+  async addToolResult(
+    { id, name }: ChatModelToolCall,
+    { output: content, image }: Pick<ToolOutput, 'output' | 'image'>,
+  ): Promise<void> {
+    await this.#add({ role: 'tool', callId: id, name, content, ...(image ? { image } : {}) });
+    this.#limitImages();
+  }
+
+  /** Reads the images again that an earlier process or part of the task had read. What is no longer there is left out. */
+  async restoreImages(read: (image: ToolImage) => Promise<string | undefined>): Promise<void> {
+    this.#limitImages();
+    for (const { message, index } of this.#imageMessages) {
+      if (message.image.data !== undefined) continue;
+      const data = await read(message.image);
+      this.#messages[index] =
+        data === undefined
+          ? omitImage(message, 'it is not there any more as it was')
+          : { ...message, image: { ...message.image, data } };
+    }
+  }
+
+  get #imageMessages() {
+    return this.#messages.flatMap((message, index) =>
+      message.role === 'tool' && message.image
+        ? [{ message: { ...message, image: message.image }, index }]
+        : [],
+    );
+  }
+
+  /** Leaves out the oldest images where there are too many. */
+  #limitImages(): void {
+    let images = 0;
+    let bytes = 0;
+    for (const { message, index } of this.#imageMessages.toReversed()) {
+      images += 1;
+      bytes += message.image.sizeBytes;
+      if (images > maxImages || bytes > maxImageBytes)
+        this.#messages[index] = omitImage(message, 'left out to make room; read it again if you need it');
+    }
   }
 
   /**
-   * Frees context: removes the content of the oldest long tool result, or halves it if it is the only one. What is
-   * recorded stays whole.
+   * Frees context: removes the oldest image, then the content of the oldest long tool result, or halves it if it is the
+   * only one. What is recorded stays whole.
    * @returns false when there is nothing to shorten
    */
   shorten(): boolean {
+    const [image] = this.#imageMessages;
+    if (image) {
+      this.#messages[image.index] = omitImage(image.message, 'left out to make room');
+      return true;
+    }
     const results = this.#messages.flatMap((message, index) =>
       message.role === 'tool' && message.content.length > minShortenedLength ? [{ message, index }] : [],
     );
@@ -115,7 +162,7 @@ export class MessageHistory {
   }
 
   async #add(...messages: readonly ChatModelMessage[]): Promise<void> {
-    await this.#conversation?.record(messages);
+    await this.#conversation?.record(messages.map(withoutImageData));
     this.#messages.push(...messages);
   }
 }
@@ -166,6 +213,18 @@ export function unansweredCallsOf(messages: readonly ChatModelMessage[]): readon
 function formatInput([name, value]: [string, unknown]): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? '');
   return `${name}:\n${text}`;
+}
+
+/** What is stored: megabytes of an image are not. */
+function withoutImageData(message: ChatModelMessage): ChatModelMessage {
+  if (message.role !== 'tool' || !message.image) return message;
+  const { data: _, ...image } = message.image;
+  return { ...message, image };
+}
+
+function omitImage(message: ToolMessage, reason: string): ToolMessage {
+  const { image: _, ...others } = message;
+  return { ...others, content: `${message.content}\n(${reason})` };
 }
 
 const omitContent = (message: ToolMessage): ToolMessage => ({

@@ -3,7 +3,8 @@ import { AgentError } from '../errors.ts';
 import type { ChatModel, ChatModelToolCall, ChatModelRequest } from '../chat-model.ts';
 import type { TurnLoopRequest } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
-import type { Tool } from '../tool.ts';
+import type { Tool, ToolImage } from '../tool.ts';
+import type { ToolCallResult } from './tool-call-executor.ts';
 import { AgentAbortError } from './agent-abort-error.ts';
 import { type ModelAnswer, readAnswer } from './read-answer.ts';
 import { MessageHistory } from './message-history.ts';
@@ -110,8 +111,12 @@ export class ModelDialog {
     return undefined;
   }
 
-  async addToolResult(call: ChatModelToolCall, output: string): Promise<void> {
-    await this.#history.addToolResult(call, output);
+  async addToolResult(call: ChatModelToolCall, result: ToolCallResult): Promise<void> {
+    await this.#history.addToolResult(call, result);
+  }
+
+  async restoreImages(read: (image: ToolImage) => Promise<string | undefined>): Promise<void> {
+    await this.#history.restoreImages(read);
   }
 
   async #generateAnswer(isFirst: boolean, { emit, traceparent }: TracedRequest): Promise<ModelAnswer> {

@@ -13,7 +13,7 @@ import {
   type TurnLoopRequest,
 } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
-import type { ChangeTool, Proposal, Tool, ToolContext } from '../tool.ts';
+import type { ChangeTool, Proposal, Tool, ToolContext, ToolImage, ToolOutput } from '../tool.ts';
 import { CallControl, CallStopped, type RunningCall } from './call-control.ts';
 import { AgentAbortError } from './agent-abort-error.ts';
 import { describeArgumentErrors, type ToolArguments, parseArguments } from './tool-arguments.ts';
@@ -42,6 +42,9 @@ export interface ToolCallExecutorOptions {
   readonly onFault: (error: unknown) => void;
 }
 
+/** What the model gets of a call. */
+export type ToolCallResult = Pick<ToolOutput, 'output' | 'image'>;
+
 /** Calls that only read and run at the same time. */
 const maxParallelReads = 8;
 
@@ -62,13 +65,23 @@ export class ToolCallExecutor {
     this.#context = { ...owner, agent: agent.name, grants: agent.grants, cwd, staged, signal };
   }
 
+  /** An image that was read before, if it is still what it was; in base64. */
+  async readImageAgain({ path, digest }: ToolImage): Promise<string | undefined> {
+    const image = (await this.#readFile(path))?.image;
+    return image?.digest === digest ? image.data : undefined;
+  }
+
+  /** What `fs_read` shows of a file, if the agent may read it. */
+  async #readFile(path: string): Promise<ToolOutput | undefined> {
+    const tool = this.#options.tools.get('fs_read');
+    if (tool?.kind !== 'read' || tool.source !== 'builtin') return undefined;
+    return await tool.run({ path }, this.#context);
+  }
+
   /** AGENTS.md of the working folder, which tells agents how to work there; undefined where the agent may not read it. */
   async readFolderGuide(): Promise<string | undefined> {
-    const tool = this.#options.tools.get('fs_read');
-    if (tool?.kind !== 'read' || tool.source !== 'builtin' || this.#context.cwd === undefined)
-      return undefined;
-    const { ok, output } = await tool.run({ path: 'AGENTS.md' }, this.#context);
-    return ok ? output : undefined;
+    const read = this.#context.cwd === undefined ? undefined : await this.#readFile('AGENTS.md');
+    return read?.ok === true && !read.image ? read.output : undefined;
   }
 
   /**
@@ -77,7 +90,7 @@ export class ToolCallExecutor {
    */
   async *executeAll(
     calls: readonly ChatModelToolCall[],
-  ): AsyncGenerator<{ readonly call: ChatModelToolCall; readonly output: string }, void, undefined> {
+  ): AsyncGenerator<{ readonly call: ChatModelToolCall; readonly result: ToolCallResult }, void, undefined> {
     const onlyReads = (call: ChatModelToolCall) => this.#options.tools.get(call.name)?.kind === 'read';
     for (let at = 0; at < calls.length; ) {
       const end = calls.findIndex((call, index) => index >= at && !onlyReads(call));
@@ -87,19 +100,19 @@ export class ToolCallExecutor {
       const results = await Promise.allSettled(group.map((call) => this.execute(call)));
       for (const [index, result] of results.entries()) {
         if (result.status === 'rejected') throw result.reason;
-        yield { call: group[index] as ChatModelToolCall, output: result.value };
+        yield { call: group[index] as ChatModelToolCall, result: result.value };
       }
       at += group.length;
     }
   }
 
   /** Runs a call. @returns the output for the model. Throws `AgentAbortError` when the work must end. */
-  async execute(call: ChatModelToolCall): Promise<string> {
+  async execute(call: ChatModelToolCall): Promise<ToolCallResult> {
     const { emit, turnTracer, tools } = this.#options;
     const args = parseArguments(call.arguments);
     await emit({ type: 'tool_call', call_id: call.id, tool: call.name, arguments: args });
     const revoked = await this.#isRevoked();
-    const { ok, output, truncated } = await turnTracer.traceToolCall(
+    const { ok, output, truncated, image } = await turnTracer.traceToolCall(
       call,
       tools.get(call.name),
       async (span) =>
@@ -112,22 +125,34 @@ export class ToolCallExecutor {
     await emit({ type: 'tool_result', call_id: call.id, ok, output, truncated });
     if (revoked) throw new AgentAbortError('error', revokedMessage);
     this.#countFailure(call, ok);
-    return output;
+    return { output, ...(image ? { image } : {}) };
   }
 
   /**
    * Goes on with a call after an interruption.
    * @param begun what is known of the call, if it was begun
    */
-  async goOn(call: ChatModelToolCall, begun: BegunCall | undefined): Promise<string> {
+  async goOn(call: ChatModelToolCall, begun: BegunCall | undefined): Promise<ToolCallResult> {
     const { emit } = this.#options;
     if (!begun) return await this.execute(call);
-    if (begun.output !== undefined) return begun.output;
+    if (begun.output !== undefined) return await this.#withImageAgain(call, begun.output);
     const outcome = await this.#goOnWith(call, begun);
-    const { ok, output, truncated } = truncateOutput(outcome);
+    const { ok, output, truncated, image } = truncateOutput(outcome);
     await emit({ type: 'tool_result', call_id: call.id, ok, output, truncated });
     this.#countFailure(call, ok);
-    return output;
+    return { output, ...(image ? { image } : {}) };
+  }
+
+  /** A result whose event was stored, but not its message: an image is read again. */
+  async #withImageAgain(
+    { name, arguments: text }: ChatModelToolCall,
+    output: string,
+  ): Promise<ToolCallResult> {
+    const args = parseArguments(text);
+    const path = isRecord(args) ? args['path'] : undefined;
+    if (name !== 'fs_read' || typeof path !== 'string') return { output };
+    const again = await this.#readFile(path);
+    return again?.image && again.output === output ? { output, image: again.image } : { output };
   }
 
   async #goOnWith(call: ChatModelToolCall, begun: BegunCall): Promise<ToolCallOutcome> {

@@ -115,11 +115,12 @@ export class TurnLoop implements TurnRunner {
       for (const call of dialog.unansweredCalls)
         await dialog.addToolResult(call, await executor.goOn(call, interrupted.calls.get(call.id)));
     }
+    await dialog.restoreImages((image) => executor.readImageAgain(image));
     for (;;) {
       const calls = await dialog.turn();
       if (calls === undefined) return dialog.text;
-      for await (const { call, output } of executor.executeAll(calls))
-        await dialog.addToolResult(call, output);
+      for await (const { call, result } of executor.executeAll(calls))
+        await dialog.addToolResult(call, result);
     }
   }
 }

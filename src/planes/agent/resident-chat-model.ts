@@ -1,9 +1,10 @@
 import { AgentError } from '../../agent/errors.ts';
-import type {
-  ChatModel,
-  ChatModelEvent,
-  ChatModelMessage,
-  ChatModelRequest,
+import {
+  type ChatModel,
+  type ChatModelEvent,
+  type ChatModelMessage,
+  type ChatModelRequest,
+  describeUnseenImage,
 } from '../../agent/chat-model.ts';
 import type { ChatInput, ChatTurn, ToolDefinition } from '../../chat/index.ts';
 import type { GrammarErrorCode } from '../../grammar/types.ts';
@@ -139,8 +140,8 @@ function toChatInput(
 
 function toTurn(message: ChatModelMessage): ChatTurn {
   if (message.role === 'tool') {
-    const { content, callId, name } = message;
-    return { role: 'tool', content, callId, name };
+    const { content, callId, name, image } = message;
+    return { role: 'tool', content: image ? describeUnseenImage(image) : content, callId, name };
   }
   if (message.role !== 'assistant') return message;
   const toolCalls = message.calls.map(({ id, name, arguments: text }) => ({

@@ -110,7 +110,7 @@ export function Decision({ id }: { id: string }) {
 }
 
 const kindLabels: Readonly<Record<string, string>> = {
-  file_write: 'write a file',
+  file_write: 'write or rename a file, or make a folder',
   file_delete: 'delete a file',
   exec: 'run a command',
   tool_call: 'tool call or question',

@@ -9,7 +9,9 @@ import { FileChangeSet } from './file-change-set.ts';
 import { fsDelete } from './fs-delete.ts';
 import { fsEdit } from './fs-edit.ts';
 import { fsList } from './fs-list.ts';
+import { fsMkdir } from './fs-mkdir.ts';
 import { fsRead } from './fs-read.ts';
+import { fsRename } from './fs-rename.ts';
 import { fsSearch } from './fs-search.ts';
 import { fsWrite } from './fs-write.ts';
 import { httpGet } from './http-get.ts';
@@ -51,6 +53,8 @@ export function builtinTools(options: BuiltinOptions): ToolSource {
     { ...fsWrite(confinement, changes), set },
     { ...fsEdit(confinement, changes), set },
     { ...fsDelete(confinement, changes), set },
+    { ...fsRename(confinement, changes), set },
+    { ...fsMkdir(confinement, changes), set },
     httpGet(resolve, fetchLimits),
     runCommand({ confinement, sandbox, limits: { ...defaultLimits, ...sandboxLimits }, outputs, processes }),
     ...labReadTools(lab),

@@ -1,13 +1,12 @@
-import { basename } from 'node:path';
 import type { ChangeTool, Proposal, ToolContext } from '../../tool.ts';
 import { unifiedDiff } from '../diff.ts';
-import { type AllowedPath, type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
+import type { AllowedPath, Confinement } from '../paths/confinement.ts';
 import type { Folder } from '../paths/folder.ts';
 import { type BaseHash, hashBytes, hashFile, decodeText, readWholeFile, withFile } from '../paths/files.ts';
 import { withRefusalAsOutput, escapeLine, Refusal } from '../refusal.ts';
-import { mergeStaged, readStaged } from './staged-view.ts';
+import { mergeStaged, type StagedView, type ViewFolder, viewOf } from './staged-view.ts';
 import { changeSchema, pathSchema } from './schema.ts';
-import { type FileChanges, readIntent, type StagedFile } from './staged-file.ts';
+import { type FileChanges, openFound, readIntent, type StagedFile } from './staged-file.ts';
 
 /** Maximum bytes of a file whose text is included in the proposal. */
 const maxShown = 256 * 1024;
@@ -29,22 +28,15 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
   inputSchema: changeSchema({ path: pathSchema }, ['path']),
   propose: (args, context) =>
     withRefusalAsOutput(async (): Promise<Proposal> => {
+      const view = await viewOf(context);
       // Links are not followed: the named entry itself would be deleted.
-      const allowed = await confinement.resolveAllowed(String(args['path']), context, 'write', false);
-      const { shown, missing } = allowed;
-      const staged = await readStaged(context, allowed.path);
-      if (staged === 'deleted' || (missing.length > 0 && !staged))
-        throw new Refusal(`${shown}: there is no such file or folder.`);
-      const target = staged
-        ? describeFile(Buffer.from(staged.text))
-        : await retryWhenSwapped(shown, async () => {
-            const folder = await confinement.openParent(allowed);
-            try {
-              return await inspectTarget(folder, allowed, context);
-            } finally {
-              await folder.close();
-            }
-          });
+      const allowed = await confinement.resolveAllowed(
+        String(args['path']),
+        { ...context, view },
+        'write',
+        false,
+      );
+      const target = await inspectTarget(confinement, allowed, { ...context, view });
       const payload: StagedFile = {
         path: allowed.path,
         write: context.grants.write,
@@ -67,27 +59,58 @@ export const fsDelete = (confinement: Confinement, changes: FileChanges): Change
 });
 
 async function inspectTarget(
-  folder: Folder,
-  { path, shown }: AllowedPath,
-  { staged, signal }: Pick<ToolContext, 'staged' | 'signal'>,
+  confinement: Confinement,
+  allowed: AllowedPath,
+  context: ToolContext & { readonly view: StagedView },
 ): Promise<DeletionTarget> {
-  const name = basename(path);
+  const { shown } = allowed;
+  const found = context.view.find(allowed.path);
+  if (found.kind === 'text') return describeFile(Buffer.from(await context.view.textOf(found)));
+  const merged = found.kind === 'folder' ? found : undefined;
+  const target =
+    found.kind === 'absent' || found.real === undefined
+      ? undefined
+      : await openFound(confinement, { allowed, real: found.real }, context, (folder, name) =>
+          inspectEntry(folder, name, { shown, merged, signal: context.signal }),
+        );
+  if (target) return target;
+  if (!merged) throw new Refusal(`${shown}: there is no such file or folder.`);
+  requireEmpty(shown, mergeStaged([], merged));
+  return emptyFolder;
+}
+
+const emptyFolder: DeletionTarget = {
+  base: hashBytes(Buffer.alloc(0)),
+  description: 'the empty folder',
+  remove: 'empty_folder',
+};
+
+function requireEmpty(shown: string, entries: readonly unknown[]): void {
+  if (entries.length > 0)
+    throw new Refusal(`${shown} is a folder that is not empty; delete what is in it first.`);
+}
+
+/** @param merged staged changes of the folder that it is */
+async function inspectEntry(
+  folder: Folder,
+  name: string,
+  { shown, merged, signal }: { shown: string; merged: ViewFolder | undefined; signal: AbortSignal },
+): Promise<DeletionTarget | undefined> {
   const kind = await folder.kind(name);
-  if (kind === undefined || name === '') throw new Refusal(`${shown}: there is no such file or folder.`);
+  if (kind === undefined || name === '') return undefined;
   if (kind === 'link') throw new Refusal(`${shown} is a link; only files and empty folders can be deleted.`);
   if (kind === 'folder') {
-    const changes = (await staged?.listBelow(path)) ?? [];
     const subfolder = await folder.openFolder(name);
     try {
-      const { entries } = await subfolder.entries(changes.length + 1);
-      if (mergeStaged(entries, path, changes).length > 0)
-        throw new Refusal(`${shown} is a folder that is not empty; delete what is in it first.`);
+      const { entries } = await subfolder.entries((merged?.children.size ?? 0) + 1);
+      requireEmpty(shown, mergeStaged(entries, merged));
     } finally {
       await subfolder.close();
     }
-    return { base: hashBytes(Buffer.alloc(0)), description: 'the empty folder', remove: 'empty_folder' };
+    return emptyFolder;
   }
-  const target = await withFile(folder, name, async (file): Promise<DeletionTarget> => {
+  if (merged) return undefined;
+  return await withFile(folder, name, async (file): Promise<DeletionTarget> => {
     const { size } = await file.stat();
     if (size > maxHashed)
       throw new Refusal(`${shown} has ${size} bytes; files of more than ${maxHashed} are left to people.`);
@@ -99,8 +122,6 @@ async function inspectTarget(
       };
     return describeFile(await readWholeFile(file, shown, maxHashed, signal));
   });
-  if (!target) throw new Refusal(`${shown}: there is no such file or folder.`);
-  return target;
 }
 
 function describeFile(bytes: Buffer): DeletionTarget {

@@ -2,6 +2,7 @@ import type { ChangeTool } from '../../tool.ts';
 import type { Confinement } from '../paths/confinement.ts';
 import { withRefusalAsOutput, Refusal } from '../refusal.ts';
 import { changeSchema, listSchema, pathSchema, textSchema, objectSchema } from './schema.ts';
+import { viewOf } from './staged-view.ts';
 import { type FileChanges, maxTextBytes, proposeText, type StagedFile, readTextFile } from './staged-file.ts';
 
 interface Edit {
@@ -37,8 +38,9 @@ export const fsEdit = (confinement: Confinement, changes: FileChanges): ChangeTo
   propose: (args, context) =>
     withRefusalAsOutput(async () => {
       const { path: argument, edits } = args as unknown as Args;
-      const allowed = await confinement.resolveAllowed(argument, context, 'write');
-      const before = await readTextFile(confinement, allowed, context);
+      const view = await viewOf(context);
+      const allowed = await confinement.resolveAllowed(argument, { ...context, view }, 'write');
+      const before = await readTextFile(confinement, allowed, context, view);
       if (!before) throw new Refusal(`${allowed.shown}: there is no such file; fs_write makes new ones.`);
       return proposeText({ allowed, before, after: applyEdits(before.text, edits) }, args, context);
     }),

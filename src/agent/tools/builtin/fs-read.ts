@@ -1,12 +1,14 @@
-import { basename } from 'node:path';
+import type { FileHandle } from 'node:fs/promises';
 import type { ReadTool, ToolOutput } from '../../tool.ts';
-import { type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
-import { readChunks, withFile } from '../paths/files.ts';
+import type { Confinement } from '../paths/confinement.ts';
+import { hashBytes, readChunks, readWholeFile, withFile } from '../paths/files.ts';
+import { readImageHeader, signatureBytes } from '../image-header.ts';
 import { stripEscapes } from '../sandbox/command-output.ts';
 import { SavedOutputs } from '../sandbox/saved-outputs.ts';
-import { escapeLine, withRefusalAsOutput, Refusal } from '../refusal.ts';
+import { escapeLine, okOutput, withRefusalAsOutput, Refusal } from '../refusal.ts';
 import { fitBytes, maxOutputBytes } from '../../turns/truncate-output.ts';
-import { readStaged } from './staged-view.ts';
+import { isFolderRefusal, openFound } from './staged-file.ts';
+import { viewOf } from './staged-view.ts';
 import { integerSchema, pathSchema, objectSchema } from './schema.ts';
 
 /** Maximum bytes of the text of one output, to which a note is added. */
@@ -14,6 +16,12 @@ const maxShown = maxOutputBytes - 200;
 /** Maximum bytes of a file that are scanned for lines. */
 const maxScanned = 64 * 1024 * 1024;
 const maxLines = 2000;
+/** Maximum bytes of an image. Some providers take 5 MB of base64. */
+const maxImageBytes = 3.5 * 1024 * 1024;
+/** Maximum width and height of an image, which some providers have. */
+const maxImagePixels = 8000;
+/** Bytes in which the size of an image must be found; a JPEG may have a preview before it. */
+const maxImageHeadBytes = 256 * 1024;
 
 interface Args {
   readonly path: string;
@@ -24,7 +32,7 @@ interface Args {
 export const fsRead = (confinement: Confinement, outputs: SavedOutputs): ReadTool => ({
   kind: 'read',
   name: 'fs_read',
-  description: 'Reads a text file, or some lines of it.',
+  description: 'Reads a text file, or some lines of it, or shows an image (PNG, JPEG, GIF, WebP).',
   source: 'builtin',
   inputSchema: objectSchema(
     {
@@ -48,26 +56,64 @@ export const fsRead = (confinement: Confinement, outputs: SavedOutputs): ReadToo
           await file.close();
         }
       }
-      const allowed = await confinement.resolveAllowed(argument, context, 'read');
+      const view = await viewOf(context);
+      const allowed = await confinement.resolveAllowed(argument, { ...context, view }, 'read');
       const { shown } = allowed;
-      const staged = await readStaged(context, allowed.path);
-      if (staged === 'deleted')
-        throw new Refusal(`${shown}: there is no such file any more, its deletion is staged.`);
-      if (staged) return await readLines([Buffer.from(staged.text)], { shown, first, lines });
-      const output = await retryWhenSwapped(shown, async () => {
-        const folder = await confinement.openParent(allowed);
-        try {
-          return await withFile(folder, basename(allowed.path), (file) =>
-            readLines(readChunks(file, context.signal), { shown, first, lines }),
-          );
-        } finally {
-          await folder.close();
-        }
-      });
+      const found = view.find(allowed.path);
+      if (found.kind === 'folder') throw isFolderRefusal(shown);
+      if (found.kind === 'text')
+        return await readLines([Buffer.from(await view.textOf(found))], { shown, first, lines });
+      if (found.kind === 'absent')
+        throw new Refusal(
+          `${shown}: there is no such file${found.reason === undefined ? '' : ` any more, ${found.reason}`}.`,
+        );
+      const output = await openFound(confinement, { allowed, real: found.real }, context, (folder, name) =>
+        withFile(
+          folder,
+          name,
+          async (file) =>
+            (await readImage(file, { shown, path: allowed.path }, context.signal)) ??
+            (await readLines(readChunks(file, context.signal), { shown, first, lines })),
+        ),
+      );
       if (!output) throw new Refusal(`${shown}: there is no such file.`);
       return output;
     }),
 });
+
+/** As an output; undefined where the file is no image. What it is shows in its content, not in its name. */
+async function readImage(
+  file: FileHandle,
+  { shown, path }: { readonly shown: string; readonly path: string },
+  signal: AbortSignal,
+): Promise<ToolOutput | undefined> {
+  const head = Buffer.alloc(maxImageHeadBytes);
+  const { bytesRead } = await file.read(head, 0, signatureBytes, 0);
+  if (!readImageHeader(head.subarray(0, bytesRead))) return undefined;
+  const { bytesRead: headBytes } = await file.read(head, 0, maxImageHeadBytes, 0);
+  const header = readImageHeader(head.subarray(0, headBytes));
+  if (!header?.size)
+    throw new Refusal(`${shown} begins as ${header?.mediaType ?? 'an image'}, but is broken.`);
+  const { mediaType, size } = header;
+  const { size: fileBytes } = await file.stat();
+  const described = `an image (${mediaType}) of ${size.width} x ${size.height} pixels, ${fileBytes} bytes`;
+  if (fileBytes > maxImageBytes)
+    throw new Refusal(`${shown} is ${described}; images of more than ${maxImageBytes} bytes are not shown.`);
+  if (Math.max(size.width, size.height) > maxImagePixels)
+    throw new Refusal(
+      `${shown} is ${described}; images of more than ${maxImagePixels} pixels a side are not shown.`,
+    );
+  const bytes = await readWholeFile(file, shown, maxImageBytes, signal);
+  const image = {
+    path,
+    mediaType,
+    ...size,
+    sizeBytes: bytes.length,
+    digest: hashBytes(bytes),
+    data: bytes.toString('base64'),
+  };
+  return { ...okOutput(`[${escapeLine(shown)}: ${described}]`), image };
+}
 
 interface LineRange {
   readonly shown: string;

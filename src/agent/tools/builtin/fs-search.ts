@@ -1,13 +1,12 @@
-import { basename, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ReadTool, ToolContext, ToolOutput } from '../../tool.ts';
 import { compileExpression, compilePathGlob } from '../expression.ts';
-import { type AllowedPath, type Confinement, retryWhenSwapped } from '../paths/confinement.ts';
+import type { AllowedPath, Confinement } from '../paths/confinement.ts';
 import { type Folder, PathSwapped } from '../paths/folder.ts';
 import { decodeText, readWholeFile, withFile } from '../paths/files.ts';
 import { withRefusalAsOutput, systemErrorCode, escapeLine, Refusal } from '../refusal.ts';
-import { type Level, visitSubfolder } from './fs-list.ts';
-import { mergeStaged, readStaged, type StagedPaths } from './staged-view.ts';
+import { type StagedView, viewOf } from './staged-view.ts';
+import { goneRefusal, readEntries, type SeenFolder, ViewReader } from './view-reader.ts';
 import { flagSchema, integerSchema, pathSchema, textSchema, objectSchema } from './schema.ts';
 
 const maxMatches = 200;
@@ -52,15 +51,17 @@ export const fsSearch = (confinement: Confinement): ReadTool => ({
     withRefusalAsOutput(async (): Promise<ToolOutput> => {
       const { path: argument = '.', limit = 50, files, ...query } = args as unknown as Args;
       if (query.query === '') throw new Refusal('query: expected a text to search for, got an empty one.');
-      const allowed = await confinement.resolveAllowed(argument, context, 'read');
+      const view = await viewOf(context);
+      const allowed = await confinement.resolveAllowed(argument, { ...context, view }, 'read');
       const search = new Search({
         matchesLine: compileLineTest(query),
         matchesPath: files === undefined ? () => true : compilePathGlob(files),
         limit,
         context,
-        staged: (await context.staged?.listBelow(allowed.path)) ?? [],
+        view,
+        reader: new ViewReader(confinement, context),
       });
-      await retryWhenSwapped(allowed.shown, () => search.start(confinement, allowed));
+      await search.start(allowed);
       return search.output();
     }),
 });
@@ -80,8 +81,16 @@ interface SearchOptions {
   readonly matchesLine: (line: string) => boolean;
   readonly matchesPath: (path: string) => boolean;
   readonly limit: number;
-  readonly context: Pick<ToolContext, 'staged' | 'signal'>;
-  readonly staged: StagedPaths;
+  readonly context: Pick<ToolContext, 'signal'>;
+  readonly view: StagedView;
+  readonly reader: ViewReader;
+}
+
+/** A folder on the way down. */
+interface Level {
+  /** Names of the folders above, as they are shown and matched. */
+  readonly prefix: string;
+  readonly depth: number;
 }
 
 class Search {
@@ -98,36 +107,30 @@ class Search {
   }
 
   /** Searches a folder recursively, or one file. */
-  async start(confinement: Confinement, allowed: AllowedPath): Promise<void> {
-    this.#lines = [];
-    const staged = await readStaged(this.#options.context, allowed.path);
-    if (staged !== undefined) {
-      if (staged !== 'deleted') await this.#searchText(staged.text, allowed.shown);
+  async start(allowed: AllowedPath): Promise<void> {
+    const { view, reader } = this.#options;
+    const { shown } = allowed;
+    const found = view.find(allowed.path);
+    if (found.kind === 'absent') throw goneRefusal(shown, found.reason);
+    if (found.kind === 'text') {
+      await this.#searchText(await view.textOf(found), shown);
       return;
     }
-    if (allowed.missing.length > 0) {
-      await this.#searchFolder(undefined, { path: allowed.path, prefix: '', depth: 0 });
+    const kind = found.kind === 'folder' ? 'folder' : await reader.kindAt(allowed, found.real);
+    if (kind === undefined) throw goneRefusal(shown);
+    if (kind === 'other') throw new Refusal(`${shown} is a device, a pipe or a socket.`);
+    if (kind !== 'folder') {
+      await reader.openParent(allowed, found.real ?? allowed.path, async (folder, name) => {
+        this.#lines = [];
+        await this.#searchFile(folder, name, shown);
+      });
       return;
     }
-    const parent = await confinement.openParent(allowed);
-    const name = basename(allowed.path);
-    try {
-      const kind = name === '' ? 'folder' : await parent.kind(name);
-      if (kind === 'file') {
-        await this.#searchFile(parent, name, allowed.shown);
-        return;
-      }
-      if (kind === 'link' || kind === undefined) throw new PathSwapped(allowed.path);
-      if (kind === 'other') throw new Refusal(`${allowed.shown} is a device, a pipe or a socket.`);
-    } finally {
-      await parent.close();
-    }
-    const folder = await confinement.open(allowed.path);
-    try {
-      await this.#searchFolder(folder, { path: allowed.path, prefix: '', depth: 0 });
-    } finally {
-      await folder.close();
-    }
+    const staged = found.kind === 'folder' ? found : undefined;
+    await reader.openFolder(allowed, found.real, async (folder) => {
+      this.#lines = [];
+      await this.#searchFolder({ folder, staged }, { prefix: '', depth: 0 });
+    });
   }
 
   output(): ToolOutput {
@@ -145,27 +148,26 @@ class Search {
     };
   }
 
-  /** @param folder undefined when it is only staged */
-  async #searchFolder(folder: Folder | undefined, { path, prefix, depth }: Level): Promise<void> {
-    const { entries, more } = (await folder?.entries(maxEntries)) ?? { entries: [], more: false };
-    const real = new Set(entries.map(({ name }) => name));
-    const { staged } = this.#options;
-    const changed = new Set(staged.map((one) => one.path));
-    for (const { shown, name, kind } of mergeStaged(entries, path, staged)) {
+  async #searchFolder(seen: SeenFolder, { prefix, depth }: Level): Promise<void> {
+    const { entries, more } = await readEntries(seen, maxEntries);
+    const { view, reader } = this.#options;
+    for (const { shown, name, kind } of entries) {
       if (this.#stopReason !== undefined) return;
       if (name === undefined || name === '.git') continue;
-      const inner = join(path, name);
       if (kind === 'file' && this.#options.matchesPath(prefix + name)) {
-        const text = changed.has(inner) ? await readStaged(this.#options.context, inner) : undefined;
-        if (text !== undefined && text !== 'deleted') await this.#searchText(text.text, prefix + shown);
-        else if (folder) await this.#searchFile(folder, name, prefix + shown);
+        const child = seen.staged?.children.get(name);
+        if (child?.kind === 'text') await this.#searchText(await view.textOf(child), prefix + shown);
+        else
+          await reader.visitFile(seen, name, (folder, inner) =>
+            this.#searchFile(folder, inner, prefix + shown),
+          );
       }
       if (kind !== 'folder') continue;
-      const level = { path: inner, prefix: `${prefix}${shown}/`, depth: depth + 1 };
       if (depth === maxDepth) this.#skippedFiles += 1;
-      else if (folder && real.has(name))
-        await visitSubfolder(folder, name, (subfolder) => this.#searchFolder(subfolder, level));
-      else await this.#searchFolder(undefined, level);
+      else
+        await reader.visitSubfolder(seen, name, (inner) =>
+          this.#searchFolder(inner, { prefix: `${prefix}${shown}/`, depth: depth + 1 }),
+        );
     }
     if (more)
       this.#stopReason ??= `a folder has more than ${maxEntries} entries; the others were not searched`;

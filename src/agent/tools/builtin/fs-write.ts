@@ -2,6 +2,7 @@ import type { ChangeTool } from '../../tool.ts';
 import type { Confinement } from '../paths/confinement.ts';
 import { withRefusalAsOutput } from '../refusal.ts';
 import { changeSchema, pathSchema, textSchema } from './schema.ts';
+import { viewOf } from './staged-view.ts';
 import { type FileChanges, maxTextBytes, proposeText, type StagedFile, readTextFile } from './staged-file.ts';
 
 interface Args {
@@ -23,8 +24,9 @@ export const fsWrite = (confinement: Confinement, changes: FileChanges): ChangeT
   propose: (args, context) =>
     withRefusalAsOutput(async () => {
       const { path: argument, content } = args as unknown as Args;
-      const allowed = await confinement.resolveAllowed(argument, context, 'write');
-      const before = await readTextFile(confinement, allowed, context);
+      const view = await viewOf(context);
+      const allowed = await confinement.resolveAllowed(argument, { ...context, view }, 'write');
+      const before = await readTextFile(confinement, allowed, context, view);
       return proposeText({ allowed, before, after: content }, args, context);
     }),
   apply: (payload, signal) => changes.apply(payload as StagedFile, signal),

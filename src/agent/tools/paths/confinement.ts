@@ -1,5 +1,4 @@
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path';
-import type { StagedFiles } from '../../tool.ts';
 import { toFileRefusal, escapeLine, Refusal } from '../refusal.ts';
 import { Folder, ForbiddenFolders, PathSwapped } from './folder.ts';
 import { isWithin, type Resolved, resolvePath, UnresolvedPath } from './resolve-path.ts';
@@ -17,11 +16,21 @@ export interface AllowedPath {
   readonly missing: readonly string[];
 }
 
+/** Files and folders as staged changes would leave them. */
+export interface PathView {
+  /** Whether staged changes say what lies at a path that is missing on the disk. */
+  isStaged(path: string): boolean;
+  /** Whether a folder of the disk is still that folder. */
+  isUnmoved(folder: string): boolean;
+  /** Whether a part of the path is a file, which is staged. */
+  isBelowFile(path: string): boolean;
+}
+
 export interface PathScope {
   readonly grants: PathGrants;
   readonly cwd: string | undefined;
-  /** Staged changes, which may make paths that are missing. */
-  readonly staged?: StagedFiles;
+  /** Staged changes, which may make, move and remove what the path names. */
+  readonly view?: PathView;
 }
 
 /**
@@ -44,7 +53,7 @@ export class Confinement {
   /** Resolves and checks a path. @throws Refusal when it is not granted, or does not exist and is to be read */
   async resolveAllowed(
     argument: string,
-    { grants, cwd, staged }: PathScope,
+    { grants, cwd, view }: PathScope,
     access: 'read' | 'write',
     follow = true,
   ): Promise<AllowedPath> {
@@ -66,15 +75,36 @@ export class Confinement {
       if (!(error instanceof UnresolvedPath)) throw error;
       // The error must not disclose what exists outside of the grants.
       if (!isAllowed(roots, error.reachedFolder, 'read')) throw notGrantedError();
-      throw toFileRefusal(Object.assign(new Error(error.message), { code: error.code }), shown);
+      const below = resolvedBelowStaged(error, view);
+      if (!below) throw toFileRefusal(Object.assign(new Error(error.message), { code: error.code }), shown);
+      resolved = below;
     }
     const path = join(resolved.real, ...resolved.missing);
     if (!isAllowed(roots, path, access)) throw notGrantedError();
+    if (isTooLong(path)) throw new Refusal(`${shown}: a name in it, or all of it, is too long.`);
+    if (view?.isBelowFile(path)) throw toFileRefusal(Object.assign(new Error(), { code: 'ENOTDIR' }), shown);
+    const left = resolved.passedFolders.filter((folder) => !isWithin(folder, path));
+    if (view && !left.every((folder) => view.isUnmoved(folder)))
+      throw new Refusal(`${shown} leads through a folder that a staged change renames or deletes.`);
     if (this.#forbidden.paths.some((one) => isWithin(one, path)))
       throw new Refusal(`${shown} belongs to the host itself; no agent may reach it.`);
-    if (access === 'read' && resolved.missing.length > 0 && !(await isStaged(staged, path)))
+    if (access === 'read' && resolved.missing.length > 0 && !view?.isStaged(path))
       throw new Refusal(`${shown}: there is no such file or folder.`);
     return { shown, path, missing: resolved.missing };
+  }
+
+  /** Whether a folder holds something that no agent may access, or may hold it: then it stays where it is. */
+  async holdsForbidden(folder: string): Promise<boolean> {
+    if (await this.#forbidden.hasMoved()) return true;
+    const real = await Promise.all(
+      this.forbidden.map((one) =>
+        resolvePath(one).then(
+          ({ real: at, missing }) => join(at, ...missing),
+          () => one,
+        ),
+      ),
+    );
+    return [...real, ...this.forbidden].some((one) => isWithin(folder, one));
   }
 
   /** Whether a forbidden path was moved since the start of the host. */
@@ -107,12 +137,18 @@ export class Confinement {
   }
 }
 
-/** Whether a file, or anything in a folder, is staged. */
-async function isStaged(staged: StagedFiles | undefined, path: string): Promise<boolean> {
-  if (!staged) return false;
-  if ((await staged.payloadOf(path)) !== undefined) return true;
-  return (await staged.listBelow(path)).some(({ isDeleted }) => !isDeleted);
+/** A path below something that is a file on the disk, and a folder when the staged changes were made. */
+function resolvedBelowStaged(
+  { code, reachedFolder: real, left: missing, passedFolders }: UnresolvedPath,
+  view: PathView | undefined,
+): Resolved | undefined {
+  if (code !== 'ENOTDIR' || missing.includes('..') || !view || view.isUnmoved(real)) return undefined;
+  return { real, missing, passedFolders };
 }
+
+/** As Linux has it, in bytes: 255 of a name and 4095 of a path. */
+const isTooLong = (path: string): boolean =>
+  Buffer.byteLength(path) > 4095 || path.split(sep).some((name) => Buffer.byteLength(name) > 255);
 
 /**
  * Retries an operation when a part of its path was replaced meanwhile.

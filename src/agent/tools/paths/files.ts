@@ -121,14 +121,16 @@ export async function replaceFile(
   await folder.sync();
 }
 
+/** Codes of a file system without hard links. */
+const lacksLinks: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
+
 async function linkNewFile(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path);
   } catch (error) {
     const code = systemErrorCode(error);
     if (code === 'EEXIST') throw new BaseMoved('there is a file by now', { cause: error });
-    // A file system without hard links.
-    if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EOPNOTSUPP' && code !== 'ENOSYS') throw error;
+    if (!lacksLinks.has(code ?? '')) throw error;
     await rename(temporary, path);
     return;
   }
@@ -158,6 +160,93 @@ export async function removeEmptyFolder(folder: Folder, name: string): Promise<v
     throw error;
   }
   await folder.sync();
+}
+
+/** A name in an open folder. */
+export interface FolderEntry {
+  readonly folder: Folder;
+  readonly name: string;
+}
+const pathOf = ({ folder, name }: FolderEntry): string => folder.entryPath(name);
+
+/**
+ * Renames a file. The new name is a second link at first, since a rename would replace what is there by then; a crash in
+ * between leaves both names, and moving it again takes away the old one.
+ * @throws Moved
+ */
+export async function moveFile(
+  from: FolderEntry,
+  to: FolderEntry,
+  base: BaseHash,
+  signal: AbortSignal,
+): Promise<void> {
+  const checked = await withFile(from.folder, from.name, async (file) => ({
+    hash: await hashFile(file, signal),
+    stat: await file.stat({ bigint: true }),
+  }));
+  if (checked?.hash !== base) throw new BaseMoved(`${checked?.hash ?? absentHash} instead of ${base}`);
+  const isChecked = async (entry: FolderEntry) =>
+    isSameFile(await lstat(pathOf(entry), { bigint: true }), checked.stat);
+  try {
+    await link(pathOf(from), pathOf(to));
+  } catch (error) {
+    const code = systemErrorCode(error) ?? '';
+    if (code === 'EEXIST') {
+      if (!(await isChecked(to))) throw new BaseMoved('there is something by now', { cause: error });
+    } else if (lacksLinks.has(code)) {
+      if ((await to.folder.kind(to.name)) !== undefined) throw new BaseMoved('there is something by now');
+      await rename(pathOf(from), pathOf(to));
+      await syncBoth(from, to);
+      return;
+    } else throw error;
+  }
+  if (!(await isChecked(to)) || !(await isChecked(from))) {
+    await unlink(pathOf(to));
+    throw new BaseMoved('it was replaced meanwhile');
+  }
+  await to.folder.sync();
+  await unlink(pathOf(from));
+  await from.folder.sync();
+}
+
+/**
+ * Renames a folder. An empty folder that appears at the new name in the last moment is replaced, since no call of Node's
+ * refuses that; nothing else is.
+ * @throws Moved
+ */
+export async function moveFolder(from: FolderEntry, to: FolderEntry): Promise<void> {
+  // Refuses the host's own folders.
+  await (await from.folder.openFolder(from.name)).close();
+  if ((await to.folder.kind(to.name)) !== undefined) throw new BaseMoved('there is something by now');
+  try {
+    await rename(pathOf(from), pathOf(to));
+  } catch (error) {
+    const code = systemErrorCode(error) ?? '';
+    if (['ENOENT', 'ENOTDIR', 'ENOTEMPTY', 'EEXIST', 'EINVAL'].includes(code))
+      throw new BaseMoved(code, { cause: error });
+    throw error;
+  }
+  if ((await to.folder.kind(to.name)) !== 'folder') {
+    await rename(pathOf(to), pathOf(from));
+    throw new BaseMoved('it was replaced meanwhile');
+  }
+  await syncBoth(from, to);
+}
+
+const isSameFile = (one: FileId, other: FileId): boolean => one.dev === other.dev && one.ino === other.ino;
+type FileId = { readonly dev: bigint; readonly ino: bigint };
+
+/** Whether both names lead to one file. */
+export async function areLinked(one: FolderEntry, other: FolderEntry): Promise<boolean> {
+  const [first, second] = await Promise.all(
+    [one, other].map((entry) => lstat(pathOf(entry), { bigint: true })),
+  );
+  return first !== undefined && second !== undefined && isSameFile(first, second);
+}
+
+async function syncBoth(from: FolderEntry, to: FolderEntry): Promise<void> {
+  await to.folder.sync();
+  await from.folder.sync();
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

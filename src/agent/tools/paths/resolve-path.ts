@@ -14,15 +14,24 @@ export interface Resolved {
   readonly passedFolders: readonly string[];
 }
 
-/** Resolution failed: the error code, and the real folder in which it occurred. */
+/** Resolution failed: the error code, the real folder in which it occurred, and what was left of the path. */
 export class UnresolvedPath extends Error {
   readonly reachedFolder: string;
   readonly code: string;
-  constructor(code: string, reachedFolder: string) {
+  readonly left: readonly string[];
+  readonly passedFolders: readonly string[];
+  constructor(
+    code: string,
+    reachedFolder: string,
+    left: readonly string[] = [],
+    passedFolders: readonly string[] = [],
+  ) {
     super(`${code} in ${reachedFolder}`);
     this.name = 'UnresolvedPath';
     this.code = code;
     this.reachedFolder = reachedFolder;
+    this.left = left;
+    this.passedFolders = passedFolders;
   }
 }
 
@@ -61,7 +70,8 @@ export async function resolvePath(absolute: string, followLast = true): Promise<
       const code = systemErrorCode(error);
       if (code === undefined || error instanceof UnresolvedPath) throw error;
       const missing = [name, ...remaining.reverse()];
-      if (code !== 'ENOENT' || missing.includes('..')) throw new UnresolvedPath(code, real);
+      if (code !== 'ENOENT' || missing.includes('..'))
+        throw new UnresolvedPath(code, real, missing, passedFolders);
       return { real, missing, passedFolders };
     }
   }
