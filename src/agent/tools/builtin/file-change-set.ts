@@ -72,8 +72,13 @@ export class FileChangeSet implements ChangeSet {
     const made = new Map<string, number>();
     for (const [path, changes] of Map.groupBy(all, (one) => one.path)) {
       const chain = [changes[0]?.base ?? absentHash, ...changes.map(hashAfter)];
-      const broken = changes.some(({ base }, index) => base !== chain[index]);
-      const current = broken ? undefined : await this.#changes.currentHash(changes[0] as StagedFile);
+      if (changes.some(({ base }, index) => base !== chain[index]))
+        throw new AgentError(
+          'conflict',
+          'not_a_set',
+          `Several of these changes of ${path} were proposed for the same text, so none of the changes was made. Approve one of them, and discard the others.`,
+        );
+      const current = await this.#changes.currentHash(changes[0] as StagedFile);
       const at = current === undefined ? -1 : resumes ? chain.lastIndexOf(current) : chain.indexOf(current);
       if (at < 0 || (at > 0 && !resumes))
         throw baseMovedError(
