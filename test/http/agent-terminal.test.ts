@@ -163,7 +163,10 @@ describe.skipIf(!agent.endsWith('.js'))('what package.json installs', () => {
     const folderOfBin = mkdtempSync(join(tmpdir(), 'lathe-bin-'));
     symlinkSync(join(repository, bin['lathe-agent'] ?? ''), join(folderOfBin, 'lathe-agent'));
     const searchPath = `${folderOfBin}:${dirname(process.execPath)}:${process.env['PATH']}`;
-    const child = spawn('lathe-agent', ['--help'], { cwd: folder, env: { PATH: searchPath } });
+    const child = spawn(join(folderOfBin, 'lathe-agent'), ['--help'], {
+      cwd: folder,
+      env: { PATH: searchPath },
+    });
     expect(await readText(child.stdout)).toContain('Usage: lathe-agent [COMMAND]');
   });
 });
