@@ -175,7 +175,9 @@ describeDatabases('agents over HTTP', (url) => {
       'grants.auto_approve.0': "there is no tool 'xyz'; GET /agent/v1/tools lists them",
     });
     const wrong = await json('POST', '', { ...writer, grants: { tools: ['fs_raed'] } });
-    expect(JSON.stringify(wrong.body)).toContain(`did you mean 'fs_read'?"`);
+    expect(wrong.body).toMatchObject({
+      error: { message: expect.stringMatching(/did you mean 'fs_read'\?$/) },
+    });
     expect((await json('POST', '', { ...writer, grants: { tools: ['mcp_*', 'run_command'] } })).status).toBe(
       201,
     );
