@@ -1,4 +1,12 @@
+import { chmodSync, readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { defineConfig } from 'vite';
+
+/** What package.json installs as commands. */
+const { bin } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8')) as {
+  bin: Record<string, string>;
+};
+const programs = Object.values(bin).map((path) => basename(path));
 
 /**
  * The product: `dist/host.js`, `dist/gateway.js` and their companions, with every dependency but Dawn's binding, which is native, and the
@@ -28,8 +36,21 @@ export default defineConfig({
         'recorder-worker': 'src/recorder-worker.ts',
         'define-kernel': 'src/define-kernel.ts',
       },
-      output: { format: 'es', entryFileNames: '[name].js', chunkFileNames: 'chunks/[name]-[hash].js' },
+      output: {
+        format: 'es',
+        entryFileNames: '[name].js',
+        chunkFileNames: 'chunks/[name]-[hash].js',
+        banner: ({ fileName }) => (programs.includes(fileName) ? '#!/usr/bin/env node' : ''),
+      },
     },
   },
+  plugins: [
+    {
+      name: 'executable-programs',
+      writeBundle: ({ dir = 'dist' }) => {
+        for (const program of programs) chmodSync(`${dir}/${program}`, 0o755);
+      },
+    },
+  ],
   ssr: { noExternal: true, external: ['webgpu', '@mlc-ai/web-xgrammar'] },
 });

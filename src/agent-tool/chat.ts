@@ -1,201 +1,145 @@
 import { resolve } from 'node:path';
 import { UsageError } from '../config/options.ts';
-import { sleep } from '../util/sleep.ts';
-import { errorMessage } from '../util/error-message.ts';
 import { LatheError, type TaskStream } from '../client/index.ts';
+import { printableLine, printableLines } from '../terminal/lines.ts';
 import { printable } from '../terminal/printable.ts';
-import { interruptedExitCode, sameSignalMs } from '../terminal/stop-signals.ts';
 import { taskLines } from './commands.ts';
 import { type CommandHandler, type Context, exitCodes } from './context.ts';
-import { decide } from './decide.ts';
-import { EventText, printableLines } from './event-text.ts';
+import { isExit } from './decide.ts';
+import { Follower, type TaskEnd } from './follow.ts';
 
-/** Before a question is asked again that failed. */
-const askAgainMs = 1000;
+/** After this time, a person is told that a pipe is still open. */
+const openPipeMs = 2000;
 
-const help = '/tasks lists tasks, /new begins a new one, /exit or Ctrl-D ends.\n';
+const help = `Type a message. A line that ends in \\ goes on in the next line, and pasted lines are one message.
+The Up key brings back what you wrote.
+  /tasks       list tasks
+  /new         begin a new task
+  /output [N]  show a whole output; without a number, the last one that was cut
+  /exit        end the chat; Ctrl-D and /quit do it, too
+Ctrl-C stops the running call, and a second time the task. At a question it leaves the question: the change stays
+pending. A second time it stops the task.
+`;
 
-/** Talks with an agent. With a prompt on the command line, or lines of a pipe, it ends with them. */
+/** Talks with an agent. With a prompt on the command line, or the text of a pipe, it ends with the answer. */
 export const chat: CommandHandler = async (context) => {
-  const { lathe, words, flags, environment, input, look, write } = context;
-  const interrupts = new Interrupts(context);
+  const { lathe, words, flags, input, look, write, environment } = context;
   const agent = flags.agent ?? 'default';
-  const cwd = resolve(environment.cwd, flags.cwd ?? '.');
-  const leave = new AbortController();
-  const { signal } = leave;
+  const cwd = resolve(context.cwd, flags.cwd ?? '.');
+  const isDialog = words.length === 0 && input.isDialog;
+  let prompt = isDialog ? undefined : await readPrompt(context);
   let id = flags.resume;
-  let isAnswered = true;
+  const follower = new Follower(context);
+  const { signal } = follower;
+  let folder = cwd;
+  const follow = async (stream: TaskStream) =>
+    await follower.follow(
+      stream,
+      folder,
+      isDialog ? undefined : () => `${environment.program} show ${stream.id}`,
+    );
+  let end: TaskEnd = 'answered';
   if (id !== undefined) {
     const task = await lathe.tasks.get(id);
-    write(`${look.paint('strong', `${id}, ${task.agent}`)}: ${printable(task.title)}\n`);
-    if (task.state === 'running') {
-      const events = lathe.tasks.events(id, { after: task.part_seq - 1, signal });
-      const end = await follow(events, context, interrupts, leave);
-      if (end === 'left') return exitCodes.failed;
-      isAnswered = end === 'answered';
-    }
-    if (task.state !== 'running' && task.answer !== undefined)
-      write(`${look.paint('dim', printableLines(task.answer))}\n`);
-  } else if (words.length === 0 && input.isTerminal) {
-    write(`${look.paint('strong', agent)} in ${printable(cwd)}. ${help}`);
+    write(`${look.paint('strong', `${id}, ${task.agent}`)}: ${printableLine(task.title)}\n`);
+    folder = task.cwd ?? cwd;
+    if (task.state === 'running')
+      end = await follow(lathe.tasks.events(id, { after: task.part_seq - 1, signal }));
+    else if (task.answer !== undefined) write(`${look.paint('dim', printableLines(task.answer))}\n`);
+  } else if (isDialog && input.isTerminal) {
+    write(
+      `${look.paint('strong', agent)} in ${printable(cwd)}. /help lists what you can type; Ctrl-D ends.\n`,
+    );
   }
-  let [prompt] = words;
-  if (prompt?.trim() === '') throw new UsageError(['the prompt is empty']);
-  for (;;) {
-    if (prompt === undefined) {
-      const answer = await input.ask(input.isTerminal ? look.paint('strong', '> ') : '');
-      if (typeof answer !== 'object') break;
-      prompt = answer.line.trim();
-    }
-    const line = prompt;
-    prompt = undefined;
-    const isCommand = words.length === 0 && line.startsWith('/');
-    if (line === '' || isCommand) {
-      if (line === '/exit' || line === '/quit') break;
-      if (line === '/new') id = undefined;
-      else if (line === '/tasks')
-        write(`${taskLines(await lathe.tasks.list({ limit: 20 }), look).join('\n')}\n`);
-      else if (line !== '') write(help);
-      continue;
-    }
+  while (end !== 'left' && (isDialog || prompt !== undefined)) {
+    prompt ??= await readMessage(context, follower, () => {
+      id = undefined;
+      folder = cwd;
+    });
+    if (prompt === undefined) break;
     try {
-      const stream: TaskStream =
+      const request = { prompt, approvals: 'wait' as const };
+      const stream =
         id === undefined
-          ? await lathe.tasks.start({ prompt: line, agent, cwd, approvals: 'wait' }, { signal })
-          : await lathe.tasks.send(id, { prompt: line, approvals: 'wait' }, { signal });
-      if (!input.isTerminal && words.length === 0) write(`${look.paint('strong', `> ${printable(line)}`)}\n`);
+          ? await lathe.tasks.start({ ...request, agent, cwd }, { signal })
+          : await lathe.tasks.send(id, request, { signal });
+      if (isDialog && !input.isTerminal) write(`${look.paint('strong', `> ${printable(prompt)}`)}\n`);
       if (id === undefined) write(`${look.paint('dim', stream.id)}\n`);
       id = stream.id;
-      const end = await follow(stream, context, interrupts, leave);
-      if (end === 'left') return exitCodes.failed;
-      isAnswered = end === 'answered';
+      end = await follow(stream);
     } catch (error) {
       // In a dialog, one refused message is not the end.
-      if (words.length > 0 || !input.isTerminal || !(error instanceof LatheError)) throw error;
+      if (!isDialog || !input.isTerminal || !(error instanceof LatheError)) throw error;
       write(`${look.paint('bad', printable(error.message))}\n`);
     }
-    if (words.length > 0) break;
+    prompt = undefined;
   }
-  return isAnswered ? exitCodes.fine : exitCodes.failed;
+  if (prompt !== undefined) write('The message was not sent.\n');
+  // At the terminal a person has read how each message ended.
+  return end === 'answered' || (isDialog && input.isTerminal) ? exitCodes.fine : exitCodes.failed;
 };
 
-/** Writes the events of a task, and asks about its changes. `left`: it waits for a person, and the input has ended. */
-async function follow(
-  stream: TaskStream,
-  context: Context,
-  interrupts: Interrupts,
-  leave: AbortController,
-): Promise<'answered' | 'aborted' | 'left'> {
-  const { look, write, environment } = context;
-  const text = new EventText(write, look);
-  let question:
-    | { readonly id: string; readonly done: Promise<void>; readonly withdraw: () => void }
-    | undefined;
-  let isAnswered = false;
-  interrupts.begin(stream.id);
-  try {
-    for await (const event of stream) {
-      if (environment.stdoutClosed.aborted) return 'left';
-      if (event.type === 'tool_result' || event.type === 'aborted') {
-        question?.withdraw();
-        // The approval request of a stopped task may get no response.
-        if (event.type === 'tool_result') await question?.done;
-        question = undefined;
-      }
-      // The person has just written it.
-      if (event.type !== 'message') text.add(event);
-      interrupts.hasCall = event.type === 'tool_call' || (interrupts.hasCall && event.type !== 'tool_result');
-      // After a restart of the host, the question is still open.
-      if (event.type === 'waiting' && question?.id !== event.pending_id) {
-        text.end();
-        interrupts.hasCall = false;
-        // The events go on being read: another person may decide.
-        const withdrawn = new AbortController();
-        const onApprove = () => {
-          interrupts.hasCall = true;
-        };
-        const asking = { withdrawn: withdrawn.signal, onApprove };
-        const done = decideUntilDone(event.pending_id, context, asking).then(async (made) => {
-          if (made === 'leave') leave.abort(new Left());
-          if (made === 'stop') await context.lathe.tasks.stop(stream.id).catch(() => undefined);
-        });
-        question = { id: event.pending_id, done, withdraw: () => withdrawn.abort() };
-      }
-      isAnswered = event.type === 'answer';
-    }
-  } catch (error) {
-    if (!(error instanceof Left)) throw error;
-    write(`${stream.id} goes on waiting: node dist/agent.js --resume ${stream.id}\n`);
-    return 'left';
-  } finally {
-    interrupts.end();
-    text.end();
-  }
-  return isAnswered ? 'answered' : 'aborted';
+/** The prompt of the command line, with the text of a pipe after it. @returns undefined when a task is only followed */
+async function readPrompt({ words, flags, input, environment }: Context): Promise<string | undefined> {
+  const [word] = words;
+  if (word?.trim() === '') throw new UsageError(['the prompt is empty']);
+  const note = setTimeout(
+    () => environment.stderr.write('Reading the standard input to its end; < /dev/null if there is none.\n'),
+    openPipeMs,
+  );
+  const piped = input.isDialog ? '' : (await input.readAll()).trimEnd();
+  clearTimeout(note);
+  const parts = [word ?? '', piped].filter((part) => part !== '');
+  if (parts.length === 0 && flags.resume === undefined)
+    throw new UsageError(['there is no prompt: write it after chat, or pipe it']);
+  return parts.length === 0 ? undefined : parts.join('\n\n');
 }
 
-/** The input ended while a change waits. */
-class Left extends Error {}
-
-/** Asks again when the host was away, or something else went wrong. */
-async function decideUntilDone(
-  id: string,
-  context: Context,
-  asking: Parameters<typeof decide>[2],
-): ReturnType<typeof decide> {
+/** A message of a dialog; what begins with a slash is done here. @returns undefined when the person ends the chat */
+async function readMessage(
+  { lathe, input, look, write }: Context,
+  follower: Follower,
+  onNew: () => void,
+): Promise<string | undefined> {
+  let wasInterrupted = false;
   for (;;) {
-    try {
-      return await decide(id, context, asking);
-    } catch (error) {
-      if (asking.withdrawn.aborted) return 'decided';
-      context.write(`${context.look.paint('bad', printable(errorMessage(error)))}\n`);
-      await sleep(askAgainMs);
+    const answer = await input.ask(input.isTerminal ? look.paint('strong', '> ') : '', 'message');
+    if (answer === 'interrupted' && !wasInterrupted) {
+      write('\nCtrl-C again ends the chat.\n');
+      wasInterrupted = true;
+      continue;
     }
+    if (typeof answer !== 'object') return undefined;
+    wasInterrupted = false;
+    const line = answer.line.trim();
+    const decided = follower.decidedElsewhere;
+    if (input.isTerminal && (decided !== undefined || answer.isEarly) && isDecision(line)) {
+      follower.decidedElsewhere = undefined;
+      write(
+        `'${line}' was not sent: it looks like an answer to a question that is over. Type it again to send it.\n`,
+      );
+      continue;
+    }
+    if (isExit(line)) return undefined;
+    if (line.startsWith('/') && !line.includes('\n')) {
+      const [command, argument] = line.split(/\s+/);
+      if (command === '/new') onNew();
+      else if (command === '/tasks')
+        write(`${taskLines(await lathe.tasks.list({ limit: 20 }), look).join('\n')}\n`);
+      else if (command === '/output') write(outputText(follower.outputs, argument));
+      else if (command === '/help') write(help);
+      else write(`There is no command ${printable(line)}; /help lists them.\n`);
+    } else if (line !== '') return line;
   }
 }
 
-/** Ctrl-C while a task runs: stops its call, then the task, then this program. */
-class Interrupts {
-  readonly #context: Context;
-  #task: string | undefined;
-  #count = 0;
-  #last = Number.NEGATIVE_INFINITY;
-  /** Whether a tool call runs. */
-  hasCall = false;
+/** Whether a line is an answer to a question about a change. */
+const isDecision = (line: string): boolean => /^(y(es)?|n(o)?|e(dit)?|a(lways)?)$/i.test(line);
 
-  constructor(context: Context) {
-    this.#context = context;
-    const { signals, exit } = context.environment;
-    signals.on('SIGINT', () => {
-      const now = performance.now();
-      if (now - this.#last < sameSignalMs) return;
-      this.#last = now;
-      if (this.#task === undefined || this.#count > 1) exit(interruptedExitCode);
-      else void this.#stop(this.#task);
-    });
-    for (const signal of ['SIGTERM', 'SIGHUP'] as const) signals.on(signal, () => exit(interruptedExitCode));
-  }
-
-  begin(task: string): void {
-    this.#task = task;
-    this.#count = 0;
-    this.hasCall = false;
-  }
-
-  end(): void {
-    this.#task = undefined;
-  }
-
-  async #stop(task: string): Promise<void> {
-    const { lathe, write } = this.#context;
-    this.#count = this.hasCall ? this.#count + 1 : 2;
-    const isCallOnly = this.#count === 1;
-    write(isCallOnly ? '\nStopping the call; Ctrl-C again stops the task.\n' : '\nStopping the task.\n');
-    try {
-      await (isCallOnly ? lathe.tasks.stopCall(task) : lathe.tasks.stop(task));
-    } catch (error) {
-      // It had ended meanwhile.
-      if (!(error instanceof LatheError && error.status === 409)) write(`${String(error)}\n`);
-    }
-  }
+function outputText(outputs: readonly string[], argument = String(outputs.length)): string {
+  const output = outputs[Number(argument) - 1];
+  if (output !== undefined) return `${printableLines(output.trimEnd())}\n`;
+  return outputs.length === 0
+    ? 'No output was cut.\n'
+    : `The outputs that were cut are 1 to ${outputs.length}.\n`;
 }

@@ -16,7 +16,11 @@ const flags = {
   state: {
     kind: 'text',
     value: 'STATE',
-    help: 'only tasks that are running, completed, failed or cancelled',
+    help: 'only tasks that are running, waiting (for you), completed, failed or cancelled',
+  },
+  lines: {
+    kind: 'flag',
+    help: 'each line of the standard input is a message, or the answer to a question',
   },
   note: { kind: 'text', value: 'TEXT', help: 'why; the agent of a waiting task is told' },
   tools: {
@@ -45,7 +49,7 @@ const commands = {
     placeholders: '[PROMPT]',
     minWords: 0,
     maxWords: 1,
-    flags: ['agent', 'cwd', 'resume'],
+    flags: ['agent', 'cwd', 'resume', 'lines'],
     help: 'talk with an agent; its changes are shown, and made when you agree',
   },
   list: {
@@ -60,7 +64,7 @@ const commands = {
     minWords: 1,
     maxWords: 1,
     flags: ['json'],
-    help: 'show what a task said and did',
+    help: 'show what a task said and did, with the whole output of its calls',
   },
   stop: { placeholders: 'ID', minWords: 1, maxWords: 1, flags: [], help: 'stop a running task' },
   pending: {
@@ -77,7 +81,13 @@ const commands = {
     flags: [],
     help: 'make a change; several changes of files are made together, or none',
   },
-  discard: { placeholders: 'ID', minWords: 1, maxWords: 1, flags: ['note'], help: 'decline a change' },
+  discard: {
+    placeholders: 'ID...',
+    minWords: 1,
+    maxWords: 100,
+    flags: ['note'],
+    help: 'decline changes',
+  },
   agents: {
     placeholders: '',
     minWords: 0,
@@ -108,20 +118,21 @@ export type AgentCommand = keyof typeof commands;
 export const parseAgentArguments = (args: readonly string[]): InvocationOf<typeof agentTable> =>
   parseArguments(agentTable, args);
 
-export const agentHelpText = (version: string): string =>
+export const agentHelpText = (version: string, program: string): string =>
   toolHelp(agentTable, {
     header: [
       `lathe ${version}: agents in the terminal`,
       '',
-      'Usage: node dist/agent.js [COMMAND] [options]',
-      '  Without a command it is chat. Needs a running host: node dist/host.js --gpu',
+      `Usage: ${program} [COMMAND] [options]`,
+      '  Without a command it is chat. Needs a running host with a model: of its own',
+      '  (--gpu), or of the server in [gateway] of its configuration. docs/agents.md',
       '',
-      'In a chat: /tasks lists tasks, /new begins a new one, /exit or Ctrl-D ends. Ctrl-C stops the',
-      'running tool, and a second time the task.',
+      'In a chat, /help lists what you can type. With PROMPT, or text on the standard',
+      'input, chat ends with the answer; with both, the text follows the prompt.',
     ],
     exitCodes: [
       ['0', 'success'],
-      ['1', 'the task ended without an answer'],
+      ['1', 'the task ended without an answer, or waits for you'],
       ['2', 'invalid usage, or an unreadable file'],
       ['3', 'the host is unreachable or rejected the request'],
     ],

@@ -1,33 +1,31 @@
 import type { TurnEvent } from '../client/index.ts';
-import { printable } from '../terminal/printable.ts';
-import type { Paint } from '../terminal/style.ts';
+import { printableLine, printableLines } from '../terminal/lines.ts';
+import type { Paint, Style } from '../terminal/style.ts';
 import { truncate } from '../terminal/text.ts';
+import { pluralize } from '../words/count.ts';
 
 const maxResultLines = 4;
-
-/** A text of several lines without control characters. */
-export const printableLines = (text: string): string =>
-  text
-    .split('\n')
-    .map((line) => line.split('\t').map(printable).join('\t'))
-    .join('\n');
 
 /** Writes the events of a task as text. */
 export class EventText {
   readonly #write: (text: string) => void;
   readonly #paint: Paint;
   readonly #width: number;
+  readonly #more: ((output: string) => string) | undefined;
   /** What the line at the end is part of. */
   #open: 'none' | 'text' | 'reasoning' = 'none';
   #hasText = false;
 
+  /** @param more says how to see an output whole, which is cut; without it, outputs are shown whole */
   constructor(
     write: (text: string) => void,
     { paint, width }: { readonly paint: Paint; readonly width: number },
+    more?: (output: string) => string,
   ) {
     this.#write = write;
     this.#paint = paint;
     this.#width = Math.min(width, 160);
+    this.#more = more;
   }
 
   add(event: TurnEvent): void {
@@ -50,16 +48,12 @@ export class EventText {
       }
       case 'tool_call':
         this.line(
-          `${this.#paint('note', this.#short(printable(event.tool)))} ${this.#short(argumentsText(event.arguments))}`,
+          `${this.#paint('note', this.#short(printableLine(event.tool)))} ${this.#short(argumentsText(event.arguments))}`,
         );
         break;
-      case 'tool_result': {
-        const lines = event.output.trimEnd().split('\n');
-        const shown = lines.slice(0, maxResultLines).map((line) => `  ${this.#short(printable(line))}`);
-        if (lines.length > maxResultLines) shown.push(`  ... ${lines.length - maxResultLines} more lines`);
-        for (const line of shown) this.line(this.#paint(event.ok ? 'dim' : 'bad', line));
+      case 'tool_result':
+        this.#addOutput(event.output, event.ok ? 'dim' : 'bad');
         break;
-      }
       case 'compacted':
         this.line(this.#paint('dim', `(${event.messages} older messages were summarized to make room)`));
         break;
@@ -68,14 +62,15 @@ export class EventText {
         break;
       case 'answer':
         // It was streamed, unless the model sent it whole.
-        if (!this.#hasText && event.text !== '') this.line(printableLines(event.text));
+        if (event.text === '') this.line(this.#paint('warn', '(The model answered nothing.)'));
+        else if (!this.#hasText) this.line(printableLines(event.text));
         this.end();
         break;
       case 'aborted':
         this.line(
           this.#paint(
             'bad',
-            `${event.reason === 'cancelled' ? 'Stopped' : 'Ended'}: ${printable(event.message)}`,
+            `${event.reason === 'cancelled' ? 'Stopped' : 'Ended'}: ${printableLine(event.message)}`,
           ),
         );
         break;
@@ -99,6 +94,18 @@ export class EventText {
     this.#open = 'none';
   }
 
+  #addOutput(output: string, style: Style): void {
+    const lines = printableLines(output.trimEnd()).split('\n');
+    const more = this.#more;
+    const shown = more ? lines.slice(0, maxResultLines).map((line) => this.#short(line)) : lines;
+    const isCut = shown.some((line, index) => line !== lines[index]);
+    if (more && (isCut || lines.length > maxResultLines)) {
+      const left = lines.length - shown.length;
+      shown.push(`... ${left > 0 ? `${pluralize(left, 'more line')}: ` : ''}${more(output)}`);
+    }
+    for (const line of shown) this.line(this.#paint(style, `  ${line}`));
+  }
+
   #short(text: string): string {
     return truncate(text, this.#width - 4);
   }
@@ -106,23 +113,11 @@ export class EventText {
 
 /** The arguments of a call in one line. */
 function argumentsText(value: unknown): string {
-  if (typeof value !== 'object' || value === null) return printable(JSON.stringify(value) ?? '');
+  if (typeof value !== 'object' || value === null) return printableLine(JSON.stringify(value) ?? '');
   return Object.entries(value)
     .map(
       ([name, one]) =>
-        `${printable(name)}: ${printable(typeof one === 'string' ? one : (JSON.stringify(one) ?? ''))}`,
+        `${printableLine(name)}: ${printableLine(typeof one === 'string' ? one : (JSON.stringify(one) ?? ''))}`,
     )
     .join(', ');
 }
-
-const diffStyles = { '+': 'good', '-': 'bad', '@': 'note' } as const;
-
-/** A unified diff in colors. */
-export const diffText = (diff: string, paint: Paint): string =>
-  printableLines(diff.trimEnd())
-    .split('\n')
-    .map((line) => {
-      const style = diffStyles[line[0] as keyof typeof diffStyles];
-      return style === undefined ? line : paint(style, line);
-    })
-    .join('\n');

@@ -27,17 +27,21 @@ const commands: Readonly<Record<AgentCommand, CommandHandler>> = {
 
 /** Runs the command line and returns the exit code. Prints each error as a line on stderr. */
 export async function main(environment: ToolEnvironment): Promise<number> {
-  const { args, packageRoot, stdin, stdout, stderr } = environment;
+  const { program, args, cwd, packageRoot, stdin, stdout, stderr, onExit } = environment;
   try {
     const invocation = parseAgentArguments(args);
     if (invocation.command === 'help' || invocation.command === 'version') {
       const { version } = JSON.parse(await readFile(join(packageRoot, 'package.json'), 'utf8')) as {
         version: string;
       };
-      stdout.write(invocation.command === 'help' ? agentHelpText(version) : `lathe ${version}\n`);
+      stdout.write(invocation.command === 'help' ? agentHelpText(version, program) : `lathe ${version}\n`);
       return exitCodes.fine;
     }
     const { command, words, flags } = invocation;
+    if (cwd === undefined)
+      throw new UsageError([
+        'the working folder does not exist any more; change to another one, as with `cd ~`',
+      ]);
     const { url, token } = await readHostAddress(flags, environment.env);
     // A terminal with unknown width reports 0 columns.
     const width = stdout.isTTY === true ? stdout.columns || 80 : Number.POSITIVE_INFINITY;
@@ -46,7 +50,8 @@ export async function main(environment: ToolEnvironment): Promise<number> {
       words,
       flags,
       environment,
-      input: new Input(stdin, stdout),
+      cwd,
+      input: new Input(stdin, stdout, { hasLines: flags.lines === true, onExit }),
       look: { paint: createPainter(stdout), width },
       write: (text) => void stdout.write(text),
     });
@@ -56,7 +61,7 @@ export async function main(environment: ToolEnvironment): Promise<number> {
         ? error.faults
         : [errorMessage(error), ...(error instanceof LatheError ? violationLines(error) : [])];
     for (const line of lines) stderr.write(`lathe agent: ${printable(line)}\n`);
-    if (error instanceof UsageError) stderr.write('See: node dist/agent.js --help\n');
+    if (error instanceof UsageError) stderr.write(`See: ${program} --help\n`);
     if (error instanceof UsageError || error instanceof FileError) return exitCodes.usage;
     return error instanceof LatheError ? exitCodes.host : exitCodes.failed;
   }

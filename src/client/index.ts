@@ -7,11 +7,12 @@
  * const task = await lathe.tasks.start({ prompt: 'Fix the failing test.', cwd, approvals: 'wait' });
  * for await (const event of task) {
  *   if (event.type === 'delta') process.stdout.write(event.text);
- *   if (event.type === 'waiting') await lathe.pending.approve(event.pending_id);
+ *   if (event.type === 'waiting') await lathe.pending.approve(event.pending_id); // or discard(id, { note })
  * }
  * const next = await lathe.tasks.send(task.id, { prompt: 'Now the docs.' });
  */
 import { Agents } from './agents.ts';
+import { checkOptions } from './check.ts';
 import { Pending } from './pending.ts';
 import { Tasks } from './tasks.ts';
 import { type LatheOptions, Transport } from './transport.ts';
@@ -22,6 +23,7 @@ export class Lathe {
   readonly pending: Pending;
 
   constructor(options: LatheOptions = {}) {
+    checkOptions('Lathe', options, { url: 'text', token: 'text', fetch: 'function' });
     const transport = new Transport(options);
     this.agents = new Agents(transport);
     this.tasks = new Tasks(transport);

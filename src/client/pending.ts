@@ -1,3 +1,4 @@
+import { checkOptions, checkText } from './check.ts';
 import type { Transport } from './transport.ts';
 import type { PendingChange, PendingChangeDetail } from './types.ts';
 
@@ -15,17 +16,19 @@ export class Pending {
   }
 
   async get(id: string): Promise<PendingChangeDetail> {
-    return await this.#transport.json('GET', path(id));
+    return await this.#transport.json('GET', pathOf('pending.get', id));
   }
 
   /**
    * Approves a change and applies it; approving twice applies it once.
    * @param options.digest of the change as you have seen it: one that a person edited since is refused (`changed`)
-   * @throws LatheError `base_moved`, `changed` and others
+   * @throws LatheError `base_moved`, `changed` and others; TypeError for other arguments
    */
-  async approve(id: string, { digest }: { readonly digest?: string } = {}): Promise<void> {
+  async approve(id: string, options: { readonly digest?: string | undefined } = {}): Promise<void> {
+    checkOptions('pending.approve', options, { digest: 'text' });
+    const { digest } = options;
     const query = digest === undefined ? '' : `?digest=${encodeURIComponent(digest)}`;
-    await this.#transport.send('POST', `${path(id)}/approve${query}`);
+    await this.#transport.send('POST', `${pathOf('pending.approve', id)}/approve${query}`);
   }
 
   /** Approves changes of files together: all are applied, or none. @returns their ids, in the order of application */
@@ -36,15 +39,26 @@ export class Pending {
     return applied;
   }
 
-  /** @param note told to a task that waits for the decision */
-  async discard(id: string, note?: string): Promise<void> {
-    await this.#transport.send('POST', `${path(id)}/discard`, { body: note === undefined ? {} : { note } });
+  /**
+   * Declines a change.
+   * @param options.note told to a task that waits for the decision
+   */
+  async discard(id: string, options: { readonly note?: string | undefined } = {}): Promise<void> {
+    checkOptions('pending.discard', options, { note: 'text' });
+    const { note } = options;
+    await this.#transport.send('POST', `${pathOf('pending.discard', id)}/discard`, {
+      body: note === undefined ? {} : { note },
+    });
   }
 
   /** Replaces the text of a change, which stays staged. */
   async edit(id: string, content: string): Promise<void> {
-    await this.#transport.send('POST', `${path(id)}/edit`, { body: { content } });
+    checkText('pending.edit', 'content', content);
+    await this.#transport.send('POST', `${pathOf('pending.edit', id)}/edit`, { body: { content } });
   }
 }
 
-const path = (id: string): string => `/pending/${encodeURIComponent(id)}`;
+function pathOf(method: string, id: string): string {
+  checkText(method, 'id', id);
+  return `/pending/${encodeURIComponent(id)}`;
+}

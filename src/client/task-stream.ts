@@ -20,7 +20,8 @@ export class TaskAborted extends Error {
 
 /**
  * The events of a task, from its start or from a message to the end of that part. Each event comes once and in order: a
- * lost connection is restored, also over a restart of the host. Leaving the loop does not stop the task.
+ * lost connection is restored, also over a restart of the host. Leaving the loop does not stop the task, and another loop
+ * goes on where it was left. A loop after the end gives all of them again.
  */
 export class TaskStream implements AsyncIterable<TurnEvent> {
   readonly id: string;
@@ -32,6 +33,9 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
   /** The response that the events come from first. */
   #response: Response | undefined;
   #last: number;
+  /** Before the first event that was read. */
+  #start: number | undefined;
+  #hasEnd = false;
   #end: FinalEvent | undefined;
 
   constructor(
@@ -62,7 +66,7 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
    * @throws TaskAborted
    */
   async answer(): Promise<string> {
-    for await (const _ of this);
+    if (!this.#hasEnd) for await (const _ of this);
     if (this.#end?.type === 'answer') return this.#end.text;
     if (this.#end) throw new TaskAborted(this.#end);
     throw new LatheError('incomplete', `the events of ${this.id} ended without an end`);
@@ -70,8 +74,10 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
 
   /** @throws LatheError when the connection cannot be restored; the signal's reason */
   async *[Symbol.asyncIterator](): AsyncGenerator<TurnEvent, void, undefined> {
+    if (this.#hasEnd) this.#last = this.#start ?? this.#last;
+    this.#hasEnd = false;
     let lostSince: number | undefined;
-    for (let failures = 0; !this.#end; ) {
+    for (let failures = 0; ; ) {
       try {
         const response = this.#response ?? (await this.#reconnect());
         this.#response = undefined;
@@ -79,12 +85,15 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
           failures = 0;
           lostSince = undefined;
           if (event.seq <= this.#last) continue;
+          this.#start ??= event.seq - 1;
           this.#last = event.seq;
           if (event.type === 'answer' || event.type === 'aborted') this.#end = event;
+          this.#hasEnd = event === this.#end;
           yield event;
-          if (this.#end) return;
+          if (this.#hasEnd) return;
         }
-        if (await this.#hasEnded()) return;
+        this.#hasEnd = await this.#isOver();
+        if (this.#hasEnd) return;
         // The stream ended before the task: its host stops, or another one runs it.
         throw new LatheError('unreachable', `the stream of ${this.id} ended early`);
       } catch (error) {
@@ -99,7 +108,7 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
   }
 
   /** Whether the task has ended, and there is nothing after what was read. */
-  async #hasEnded(): Promise<boolean> {
+  async #isOver(): Promise<boolean> {
     const { state, last_seq: last } = await this.#transport.json<TaskDetail>(
       'GET',
       `/tasks/${encodeURIComponent(this.id)}`,
@@ -112,7 +121,7 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
 
   async #reconnect(): Promise<Response> {
     const signal = this.#signal;
-    if (this.#last < 0 && this.#repeat) return await this.#repeat();
+    if (this.#start === undefined && this.#last < 0 && this.#repeat) return await this.#repeat();
     return await this.#transport.send(
       'GET',
       `/tasks/${encodeURIComponent(this.id)}/events?after=${this.#last}`,

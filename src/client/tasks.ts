@@ -1,4 +1,5 @@
 import { sleep } from '../util/sleep.ts';
+import { checkOptions } from './check.ts';
 import { linesOf, TaskStream } from './task-stream.ts';
 import { LatheError, type Transport } from './transport.ts';
 import type { MessageRequest, TaskDetail, TaskRequest, TaskRow, TurnEvent } from './types.ts';
@@ -8,6 +9,8 @@ interface StreamOptions {
   /** Default: a random one, so that a request whose response was lost starts nothing twice. */
   readonly idempotencyKey?: string;
 }
+
+const streamOptions = { signal: 'signal', idempotencyKey: 'text' } as const;
 
 /** Tries of a request whose response was lost, and the pause after the first. */
 const maxTries = 5;
@@ -23,6 +26,7 @@ export class Tasks {
 
   /** Starts a task. @throws LatheError */
   async start(request: TaskRequest, options: StreamOptions = {}): Promise<TaskStream> {
+    checkOptions('tasks.start', options, streamOptions);
     const repeat = this.#poster('/tasks', request, options);
     for (let tries = 1; ; tries++) {
       const response = await repeat();
@@ -48,12 +52,15 @@ export class Tasks {
 
   /** Goes on with a task that has ended. @throws LatheError `task_running` */
   async send(id: string, message: MessageRequest, options: StreamOptions = {}): Promise<TaskStream> {
+    checkOptions('tasks.send', options, streamOptions);
     const repeat = this.#poster(`/tasks/${encodeURIComponent(id)}/messages`, message, options);
     return new TaskStream(this.#transport, id, { response: await repeat(), repeat, signal: options.signal });
   }
 
   /** The events of a task after a `seq`, up to the end of the part that they belong to. */
-  events(id: string, { after = -1, signal }: { after?: number; signal?: AbortSignal } = {}): TaskStream {
+  events(id: string, options: { after?: number; signal?: AbortSignal } = {}): TaskStream {
+    checkOptions('tasks.events', options, { after: 'number', signal: 'signal' });
+    const { after = -1, signal } = options;
     return new TaskStream(this.#transport, id, { after, signal });
   }
 
@@ -62,13 +69,9 @@ export class Tasks {
   }
 
   /** Newest first. */
-  async list({
-    limit = 100,
-    state,
-  }: {
-    limit?: number;
-    state?: TaskRow['state'];
-  } = {}): Promise<readonly TaskRow[]> {
+  async list(options: { limit?: number; state?: TaskRow['state'] } = {}): Promise<readonly TaskRow[]> {
+    checkOptions('tasks.list', options, { limit: 'number', state: 'text' });
+    const { limit = 100, state } = options;
     const query = new URLSearchParams({ limit: String(limit), ...(state === undefined ? {} : { state }) });
     const { tasks } = await this.#transport.json<{ tasks: TaskRow[] }>('GET', `/tasks?${query}`);
     return tasks;

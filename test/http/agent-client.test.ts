@@ -230,7 +230,7 @@ describe('dist/agent.js', () => {
     expect((await run(['agents'])).stdout).toMatch(
       new RegExp(`own +scripted +fs_\\* +${folder} \\(writes\\)`),
     );
-    const talk = await run(['--agent', 'own'], 'write it\nperhaps\nno not now\nhello\n');
+    const talk = await run(['--agent', 'own', '--lines'], 'write it\nperhaps\nno not now\nhello\n');
     expect(talk).toMatchObject({ code: 0, stderr: '' });
     expect(talk.stdout).toContain('-zero\n+one\n');
     expect(talk.stdout).toContain('Answer y, or n; a reason may follow n.');
@@ -242,7 +242,7 @@ describe('dist/agent.js', () => {
     expect((await run(['list'])).stdout).toMatch(new RegExp(`^${id} +own +completed`, 'm'));
     const { stdout } = await run(['show', id]);
     expect(stdout).toMatch(/fs_write[\s\S]*They wrote: not now[\s\S]*> hello[\s\S]*Said hello/);
-    const more = await run(['chat', 'write it', '--resume', id], 'y\n');
+    const more = await run(['chat', 'write it', '--resume', id, '--lines'], 'y\n');
     expect(more).toMatchObject({ code: 0, stdout: expect.stringContaining('Replaced') });
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\n');
   });
@@ -259,11 +259,11 @@ describe('dist/agent.js', () => {
 
   it('leaves a change waiting where its input ends, and resumes in any part', async () => {
     writeFileSync(join(folder, 'a.txt'), 'zero\n');
-    const first = await run(['--agent', 'own'], 'hello\nwrite it\n');
+    const first = await run(['--agent', 'own', '--lines'], 'hello\nwrite it\n');
     expect(first).toMatchObject({ code: 1, stdout: expect.stringContaining('goes on waiting') });
     const id = /^(t\d+)$/m.exec(first.stdout)?.[1] ?? '';
     expect((await run(['show', id])).stdout).toMatch(/fs_write[\s\S]*It waits for you/);
-    const resumed = await run(['--resume', id], 'y\n');
+    const resumed = await run(['--resume', id, '--lines'], 'y\n');
     expect(resumed.stdout).toContain('Replaced');
     expect(readFileSync(join(folder, 'a.txt'), 'utf8')).toBe('one\n');
     expect(await run(['chat', ' '])).toMatchObject({ code: 2 });

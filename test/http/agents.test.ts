@@ -174,6 +174,10 @@ describeDatabases('agents over HTTP', (url) => {
       'grants.tools.0': "there is no tool 'fs_raed'; did you mean 'fs_read'?",
       'grants.auto_approve.0': "there is no tool 'xyz'; GET /agent/v1/tools lists them",
     });
+    const wrong = await json('POST', '', { ...writer, grants: { tools: ['fs_raed'] } });
+    expect(wrong.body).toMatchObject({
+      error: { message: expect.stringMatching(/did you mean 'fs_read'\?$/) },
+    });
     expect((await json('POST', '', { ...writer, grants: { tools: ['mcp_*', 'run_command'] } })).status).toBe(
       201,
     );

@@ -220,6 +220,18 @@ describeDatabases('changes of one task', (url) => {
     expect(await approve(['p1', 'p2'])).toMatchObject({ status: 200 });
   });
 
+  it('are no set where two were proposed for the same text', async () => {
+    const { folder, stage, approve, states } = await world();
+    writeFileSync(join(folder, 'a.txt'), 'one');
+    await stage('fs_write', { path: 'a.txt', content: 'two' }, 't1');
+    await stage('fs_write', { path: 'a.txt', content: 'three' }, 't2');
+    expect(await approve(['p1', 'p2'])).toMatchObject({
+      status: 409,
+      error: { code: 'not_a_set', message: expect.stringMatching(/a\.txt were proposed for the same text/) },
+    });
+    expect(await states()).toBe('staged staged');
+  });
+
   it('are taken back when a later one fails', async () => {
     const { folder, stage, approve, states } = await world();
     writeFileSync(join(folder, 'a.txt'), 'one');

@@ -197,7 +197,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     const script = "trap '' TERM INT HUP; (setsid sleep 31415 &) ; nohup sleep 31415 & sleep 31415";
     expect(await shell(world, script, { timeout_secs: 1 })).toMatchObject({
       ok: false,
-      output: expect.stringMatching(/^\[ended, because it did not end within 1 seconds\]/),
+      output: expect.stringMatching(/^\[ended, because it did not end within 1 s\]/),
     });
     expect(processes('sleep 31415')).toEqual([]);
   });

@@ -105,10 +105,11 @@ export class StoredAgents implements AgentStore {
       ...nameFaults,
       ...faults.filter(({ path }) => nameFaults.length === 0 || path !== 'name'),
     ];
-    const message = allFaults.map((fault) =>
-      fault.path === '' ? fault.message : `${fault.path}: ${fault.message}`,
-    );
-    throw new AgentError('invalid', 'invalid_agent', `${message.join('; ')}.`, { faults: allFaults });
+    const message = allFaults
+      .map((fault) => (fault.path === '' ? fault.message : `${fault.path}: ${fault.message}`))
+      .join('; ');
+    const sentence = message.endsWith('?') ? message : `${message}.`;
+    throw new AgentError('invalid', 'invalid_agent', sentence, { faults: allFaults });
   }
 
   async #journalAct(tx: Tx, verb: string, target: string, by: string): Promise<void> {

@@ -22,7 +22,7 @@ export function alreadyDecided({ id, state, decided_at, decided_by, applier }: P
       'being_applied',
       `${id} is being applied on host '${applier}', since${when || ' a moment ago'}; ask again when that has ended.`,
     ],
-    applied: ['already_applied', `${id} was applied${when}, approved${by}; it cannot be discarded any more.`],
+    applied: ['already_applied', `${id} was applied${when}, approved${by}; the decision is final.`],
     discarded: [
       'already_discarded',
       `${id} was discarded${when}${by}; nothing was changed. ${proposeAgainHint}`,

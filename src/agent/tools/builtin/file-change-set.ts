@@ -105,6 +105,15 @@ export class FileChangeSet implements ChangeSet {
         (await findUnmade(all.slice(0, made), stateAt)) ?? (await findUnfit(all.slice(made), stateAt));
       if (different === undefined) return made;
     }
+    const twice = all.find(({ path, base }, index) =>
+      all.slice(0, index).some((earlier) => earlier.path === path && earlier.base === base),
+    );
+    if (twice)
+      throw new AgentError(
+        'conflict',
+        'not_a_set',
+        `Several of these changes of ${twice.path} were proposed for the same text, so none of the changes was made. Approve one of them, and discard the others.`,
+      );
     throw baseMovedError(
       `${different} is not what it was when its changes were proposed, so none of the changes was made.`,
     );

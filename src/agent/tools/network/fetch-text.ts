@@ -72,12 +72,9 @@ export async function fetchText({
   } catch (error) {
     signal.throwIfAborted();
     if (timeout.aborted)
-      throw new Refusal(
-        `${escapeLine(startUrl)} did not answer whole within ${limits.timeoutMs / 1000} seconds.`,
-        {
-          cause: error,
-        },
-      );
+      throw new Refusal(`${escapeLine(startUrl)} did not answer whole within ${limits.timeoutMs / 1000} s.`, {
+        cause: error,
+      });
     if (error instanceof Refusal || systemErrorCode(error) === undefined) throw error;
     throw new Refusal(`${escapeLine(startUrl)} cannot be fetched: ${systemErrorCode(error)}.`, {
       cause: error,

@@ -77,7 +77,7 @@ export async function runSandboxed(
     sandboxPid = Number(id);
     stopMonitor = monitorLimits(sandboxPid, limits, end);
   });
-  const timer = setTimeout(() => end(`it did not end within ${timeoutMs / 1000} seconds`), timeoutMs);
+  const timer = setTimeout(() => end(`it did not end within ${timeoutMs / 1000} s`), timeoutMs);
   const abort = () => end('the host stopped it');
   signal.addEventListener('abort', abort, { once: true });
   try {
