@@ -60,6 +60,10 @@ export class EventText {
       case 'resumed':
         this.line(this.#paint('warn', 'The host was started again and goes on.'));
         break;
+      case 'retrying':
+        this.#hasText = false;
+        this.line(this.#paint('warn', `${printableLine(event.message)} Trying again ...`));
+        break;
       case 'answer':
         // It was streamed, unless the model sent it whole.
         if (event.text === '') this.line(this.#paint('warn', '(The model answered nothing.)'));

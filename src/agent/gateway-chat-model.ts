@@ -192,7 +192,7 @@ export class GatewayChatModel implements ChatModel {
       const isRefused = status === 400 || status === 422 || isImageRefusal;
       const adapted = isRefused ? adaptedDialect(this.#dialect, refusal, request) : undefined;
       if ((!adapted && !isImageRefusal) || requests === maxRequests)
-        throw toAgentError(status, text, this.route.model, this.#gateway.key);
+        throw toAgentError(status, text, this.route.model, this.#gateway.key, response.headers);
       if (adapted) this.#dialect = adapted;
       else forRequest = { imageFault: 'the server of the model refused it' };
     }

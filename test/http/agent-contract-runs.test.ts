@@ -40,7 +40,7 @@ const workflows = {
 
 let at: ContractHost;
 beforeAll(async () => {
-  const says = { no: [{ status: 500, error: { message: 'no' } }] };
+  const says = { no: [{ status: 501, error: { message: 'no' } }] };
   at = await startContractHost({ says, flags: ['--enable-all-workflows'] });
   for (const [name, steps] of Object.entries(workflows)) {
     const source = workflow({ name, rest: `model = "${model}"\n`, steps });

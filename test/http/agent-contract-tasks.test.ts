@@ -28,7 +28,7 @@ const says = {
   look: [{ reasoning: 'Hm.', calls: [{ name: 'observe_health', arguments: {} }] }, { text: 'All is well.' }],
   write: [write('a.txt', 'one\n'), { text: 'It is staged.' }],
   moved: [write('moved.txt', 'new\n'), { text: 'It is staged.' }],
-  broken: [{ status: 500, error: { message: 'no' } }],
+  broken: [{ status: 501, error: { message: 'no' } }],
 };
 const writer = {
   name: 'writer',

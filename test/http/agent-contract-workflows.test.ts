@@ -27,7 +27,7 @@ const two = workflow(
 
 const says = {
   two: [{ calls: [{ name: 'observe_health', arguments: {} }] }, { text: 'First.' }],
-  no: [{ status: 500, error: { message: 'no' } }],
+  no: [{ status: 501, error: { message: 'no' } }],
 };
 let at: ContractHost;
 beforeAll(async () => {

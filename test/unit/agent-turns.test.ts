@@ -456,6 +456,21 @@ describe('the end of the turn loop', () => {
     expect(aborted(await broken.run())).toEqual(['error', 'The model did not complete its answer.']);
   });
 
+  it('waits as long as a busy model asks for, up to a limit', async () => {
+    const busy = (retryAfterMs: number) => () =>
+      failingModel(new AgentError('too_many', 'busy', 'Busy.', { retryAfterMs }));
+    const world = turnWorld({ steps: [busy(1500), textAnswer('now')] });
+    const begun = performance.now();
+    expect(await world.run()).toMatchObject({ kind: 'answer', text: 'now' });
+    expect(performance.now() - begun).toBeGreaterThan(1490);
+    expect(world.events.find(({ type }) => type === 'retrying')).toMatchObject({
+      message: 'Busy.',
+      after_ms: 1500,
+    });
+    const never = turnWorld({ steps: [busy(3_600_000)] });
+    expect(aborted(await never.run())).toEqual(['error', 'Busy.']);
+  });
+
   it('retries a busy model', async () => {
     const busy = () => failingModel(new AgentError('too_many', 'busy', 'Busy.'));
     const world = turnWorld({ steps: [busy, textAnswer('now')] });
@@ -606,10 +621,20 @@ describe('the end of an answer', () => {
     expect(world.results()).toEqual([]);
   });
 
-  it('is waited for again where the connection was lost before it began', async () => {
-    const reset = () => failingModel(new AgentError('unavailable', 'gateway_reset', 'closed'));
-    const lost = turnWorld({ steps: [reset, textAnswer('ok')] });
+  it('is asked for again where the model failed for now, and what came of it is void', async () => {
+    const passing = new AgentError('unavailable', 'broke_off', 'Broke off.', { isPassing: true });
+    async function* cut(): AsyncGenerator<ChatModelEvent, void, undefined> {
+      yield { type: 'delta', text: 'half an ' };
+      throw passing;
+    }
+    const lost = turnWorld({ steps: [cut, textAnswer('ok')] });
     expect(await lost.run()).toMatchObject({ kind: 'answer', text: 'ok', turns: 1 });
+    expect(lost.types()).toEqual(['turn', 'delta', 'retrying', 'delta', 'usage', 'answer']);
+    expect(lost.chatModel.requests[1]?.messages).toEqual(lost.chatModel.requests[0]?.messages);
+    // Nothing is said of a short wait before anything came.
+    const reset = turnWorld({ steps: [() => failingModel(passing), textAnswer('ok')] });
+    await reset.run();
+    expect(reset.types()).toEqual(['turn', 'delta', 'usage', 'answer']);
     const away = () => failingModel(new AgentError('unavailable', 'gateway_unreachable', 'away'));
     const gone = turnWorld({ steps: [away, textAnswer('ok')] });
     expect(aborted(await gone.run())).toEqual(['error', 'away']);

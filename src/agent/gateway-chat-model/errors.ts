@@ -15,15 +15,26 @@ export function connectionError(url: string, cause: unknown): AgentError {
   const inner = cause instanceof Error ? cause.cause : undefined;
   if (isRecord(inner) && lostConnection.has(String(inner['code']))) {
     const reset = `The gateway at ${host} closed the connection before it answered; send it again.`;
-    return new AgentError('unavailable', 'gateway_reset', reset, { cause });
+    return new AgentError('unavailable', 'gateway_reset', reset, { cause, isPassing: true });
   }
   const message = `The gateway at ${host} cannot be reached. Check [gateway] url in the configuration.`;
   return new AgentError('unavailable', 'gateway_unreachable', message, { cause });
 }
 
+/** `Retry-After` in milliseconds: seconds, or a date. */
+function readRetryAfter(headers: Headers): number | undefined {
+  const value = headers.get('retry-after');
+  if (value === null) return undefined;
+  const ms = /^\d+(?:\.\d+)?$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
+  return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
+}
+
 /** The stream ended without a finish reason. */
 export const interruptedError = (cause?: unknown): AgentError =>
-  new AgentError('unavailable', 'gateway_broke_off', 'The gateway did not complete its answer.', { cause });
+  new AgentError('unavailable', 'gateway_broke_off', 'The gateway did not complete its answer.', {
+    cause,
+    isPassing: true,
+  });
 
 /** Reads the body of an error response, as far as it arrives. */
 export async function readErrorBody(response: Response): Promise<string> {
@@ -53,6 +64,7 @@ export function toAgentError(
   body: string,
   model: string,
   key: string | undefined,
+  headers: Headers = new Headers(),
 ): AgentError {
   const errorFields = readErrorFields(body);
   const message = refusalMessage(body);
@@ -90,8 +102,12 @@ export function toAgentError(
     case 502:
     case 503:
     case 529:
-      return new AgentError('too_many', 'gateway_busy', `The gateway is busy (${status}).${detail}`);
+      return new AgentError('too_many', 'gateway_busy', `The gateway is busy (${status}).${detail}`, {
+        retryAfterMs: readRetryAfter(headers),
+      });
     default:
-      return new AgentError('unavailable', 'gateway_failed', `The gateway failed (${status}).${detail}`);
+      return new AgentError('unavailable', 'gateway_failed', `The gateway failed (${status}).${detail}`, {
+        isPassing: [408, 500, 504].includes(status),
+      });
   }
 }

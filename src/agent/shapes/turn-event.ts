@@ -35,6 +35,9 @@ export const turnEvent = z
     eventSchema('waiting', { pending_id: text }).describe(
       'The task waits for the decision on this change; the next `tool_result` tells it.',
     ),
+    eventSchema('retrying', { message: text, after_ms: count }).describe(
+      'The model failed, and is asked again after so many milliseconds: what came of its answer in this turn is void.',
+    ),
     eventSchema('usage', usage.shape),
     eventSchema('answer', {
       text,

@@ -1,4 +1,6 @@
+import { stat } from 'node:fs/promises';
 import { isAbsolute } from 'node:path';
+import { isWithin } from '../tools/paths/resolve-path.ts';
 import { narrowGrants } from '../agents/narrow-grants.ts';
 import { AgentError, type Fault } from '../errors.ts';
 import type { ChatModelRequest } from '../chat-model.ts';
@@ -15,6 +17,8 @@ export async function planTask(request: TaskRequest, agents: AgentStore): Promis
   const { cwd, inputs, limits, prompt, sampling } = request;
   if (cwd !== undefined && (!isAbsolute(cwd) || cwd.includes('\0')))
     faults.push({ path: 'cwd', message: 'expected an absolute path' });
+  else if (cwd !== undefined && agent && (await isMissing(cwd, agent)))
+    faults.push({ path: 'cwd', message: 'there is no such folder' });
   const narrowed = agent && narrowGrants(agent.grants, request.grants ?? {});
   if (narrowed?.faults) faults.push(...narrowed.faults);
   if (!agent || !narrowed?.grants || faults.length > 0) throw invalidRequest(faults);
@@ -27,6 +31,13 @@ export async function planTask(request: TaskRequest, agents: AgentStore): Promis
     ...(limits ? { limits } : {}),
     ...(responseFormat ? { responseFormat } : {}),
   };
+}
+
+/** Whether a folder does not exist. What lies outside the grants is not looked at, so that nothing is learned of it. */
+async function isMissing(cwd: string, { grants }: AgentSpec): Promise<boolean> {
+  if (![...grants.read, ...grants.write].some((granted) => isWithin(granted, cwd))) return false;
+  const found = await stat(cwd).catch(() => undefined);
+  return found?.isDirectory() !== true;
 }
 
 async function findAgent(name: string, agents: AgentStore, faults: Fault[]): Promise<AgentSpec | undefined> {

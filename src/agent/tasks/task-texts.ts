@@ -28,6 +28,7 @@ export function describeTurnEvent(event: NewTurnEvent): string | undefined {
     case 'start':
     case 'resumed':
     case 'compacted':
+    case 'retrying':
     case 'delta':
     case 'reasoning':
     case 'usage':

@@ -18,6 +18,7 @@ export async function summarizeTurns(events: AsyncIterable<TurnEvent>): Promise<
     const turn = turns.at(-1);
     if (event.type === 'turn') turns.push({ n: event.n, text: '', calls: [] });
     else if (event.type === 'delta' && turn && turn.text.length < maxText) turn.text += event.text;
+    else if (event.type === 'retrying' && turn) turn.text = '';
     else if (event.type === 'tool_call') turn?.calls.push({ id: event.call_id, tool: event.tool });
     else if (event.type === 'staged') updateCall(turn?.calls.at(-1), { pendingId: event.pending_id });
     else if (event.type === 'tool_result')

@@ -13,8 +13,13 @@ import { summarize } from './summarize.ts';
 import { describeFormatErrors } from './response-format.ts';
 import type { TracedRequest, TurnTracer } from './turn-tracer.ts';
 
-/** Delays before a busy model is asked again. */
-const retryDelaysMs = [500, 1000, 2000, 4000];
+/** Delays before a busy model is asked again, and before one that failed is. */
+const busyDelaysMs = [500, 1000, 2000, 4000, 8000, 16_000, 30_000];
+const failureDelaysMs = [500, 1000, 2000];
+/** Longest delay that a model may ask for. */
+const maxRetryAfterMs = 120_000;
+/** A shorter delay is not reported, unless a part of an answer came. */
+const reportedDelayMs = 1000;
 /** Consecutive answers that are cut off or have the wrong format. */
 const maxUnusableAnswers = 3;
 /** Characters of such an answer that stay in the conversation. */
@@ -123,18 +128,24 @@ export class ModelDialog {
     const { chatModel, signal } = this.#options;
     for (let attempts = 0; ; ) {
       signal.throwIfAborted();
+      let hasWritten = false;
+      const emitPart = async (event: NewTurnEvent) => {
+        hasWritten = true;
+        await emit(event);
+      };
       try {
-        return await readAnswer(chatModel, this.#request(isFirst, traceparent), emit, signal);
+        return await readAnswer(chatModel, this.#request(isFirst, traceparent), emitPart, signal);
       } catch (error) {
         if (signal.aborted || !(error instanceof AgentError)) throw error;
         if (error.code === 'context_length_exceeded') {
           if (this.#history.shorten() || (await this.#compact())) continue;
           throw contextTooLongError(this.#options.tools.length);
         }
-        const isTransient = error.kind === 'too_many' || error.code === 'gateway_reset';
-        const ms = isTransient ? retryDelaysMs[attempts] : undefined;
+        const ms = retryDelayMs(error, attempts);
         if (ms === undefined) throw error;
         attempts += 1;
+        if (hasWritten || ms >= reportedDelayMs)
+          await this.#options.emit({ type: 'retrying', message: error.message, after_ms: Math.round(ms) });
         await sleep(ms, signal);
       }
     }
@@ -199,6 +210,14 @@ export class ModelDialog {
       return { ...call, id };
     });
   }
+}
+
+/** Delay before the model is asked again; undefined: it is not. */
+function retryDelayMs({ kind, isPassing, retryAfterMs }: AgentError, attempts: number): number | undefined {
+  const ms = (kind === 'too_many' ? busyDelaysMs : failureDelaysMs)[attempts];
+  if (!isPassing || ms === undefined || (retryAfterMs ?? 0) > maxRetryAfterMs) return undefined;
+  // So that several tasks do not ask at the same time.
+  return Math.max(ms * (1 + Math.random() / 4), retryAfterMs ?? 0);
 }
 
 /** An unusable answer takes little room in the conversation. */

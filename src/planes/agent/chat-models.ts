@@ -56,8 +56,14 @@ export class HostChatModels implements ChatModels {
       requireKind(model, 'generate');
       return model.id;
     } catch (error) {
-      if (error instanceof HttpError)
-        throw new AgentError('unavailable', error.code ?? 'unavailable', error.message, { cause: error });
+      if (error instanceof HttpError) {
+        const hint = this.#gateway
+          ? ` Or give the agent a model of the gateway: its \`model\` is 'resident'.`
+          : '';
+        throw new AgentError('unavailable', error.code ?? 'unavailable', error.message + hint, {
+          cause: error,
+        });
+      }
       throw error;
     }
   }

@@ -17,6 +17,7 @@ export type LogBlock =
   | { readonly kind: 'message'; readonly seq: number; readonly prompt: string }
   | { readonly kind: 'resumed'; readonly seq: number }
   | { readonly kind: 'compacted'; readonly seq: number; readonly messages: number; readonly summary: string }
+  | { readonly kind: 'retrying'; readonly seq: number; readonly message: string }
   | { readonly kind: 'end'; readonly seq: number; readonly end: EventOf<'answer' | 'aborted'> };
 
 export interface TurnLogData {
@@ -65,6 +66,12 @@ export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
         const last = blocks.at(-1);
         if (last?.kind === kind) last.text += event.text;
         else blocks.push({ kind, seq, text: event.text });
+        break;
+      }
+      case 'retrying': {
+        // What came of the answer is void.
+        while (['text', 'reasoning'].includes(blocks.at(-1)?.kind ?? '')) blocks.pop();
+        blocks.push({ kind: 'retrying', seq, message: event.message });
         break;
       }
       case 'usage': {
