@@ -165,7 +165,10 @@ export interface ReceiptStore {
   get(id: string): Promise<WorkReceipt>;
 }
 
-/** Signals that gates of the kind `event` wait for, such as `session.ended`, `pending.applied` or `task.completed`. */
+/**
+ * Signals such as `session.ended`, `pending.applied` or `task.completed`, stored in the transaction of the change that they
+ * are about: gates of the kind `event` wait for them, and those of `agentEventStates` are the feed of events.
+ */
 export interface SignalStore {
   emit(tx: Tx, name: string, data: Readonly<Record<string, unknown>>): Promise<void>;
 }
