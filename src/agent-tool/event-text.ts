@@ -18,7 +18,9 @@ export class EventText {
   readonly #paint: Paint;
   readonly #width: number;
   /** What the line at the end is part of. */
-  #open: 'none' | 'text' | 'reasoning' = 'none';
+  #open: 'none' | 'text' | 'reasoning' | 'output' = 'none';
+  /** The call whose output was shown while it ran. */
+  #streamedCall: string | undefined;
   #hasText = false;
 
   constructor(
@@ -53,8 +55,18 @@ export class EventText {
           `${this.#paint('note', this.#short(printable(event.tool)))} ${this.#short(argumentsText(event.arguments))}`,
         );
         break;
+      case 'tool_output': {
+        if (this.#open !== 'output') this.end();
+        this.#write(this.#paint('dim', printableLines(event.text)));
+        // A whole line is not continued.
+        this.#open = event.text.endsWith('\n') ? 'none' : 'output';
+        this.#streamedCall = event.call_id;
+        break;
+      }
       case 'tool_result': {
         const lines = event.output.trimEnd().split('\n');
+        // Its first line says how it ended.
+        if (event.call_id === this.#streamedCall) lines.splice(1);
         const shown = lines.slice(0, maxResultLines).map((line) => `  ${this.#short(printable(line))}`);
         if (lines.length > maxResultLines) shown.push(`  ... ${lines.length - maxResultLines} more lines`);
         for (const line of shown) this.line(this.#paint(event.ok ? 'dim' : 'bad', line));

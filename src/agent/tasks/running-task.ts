@@ -72,7 +72,7 @@ export class RunningTask {
     const emit = async (event: NewTurnEvent) => {
       this.lastEvent = describeTurnEvent(event) ?? this.lastEvent;
       if (event.type === 'waiting') this.isWaiting = true;
-      else if (event.type === 'tool_result') this.isWaiting = false;
+      else if (event.type === 'tool_output' || event.type === 'tool_result') this.isWaiting = false;
       // The final event is written together with the end of the task.
       if (event.type === 'answer' || event.type === 'aborted') finalEvent = event;
       else if (event.type === 'waiting') await this.#storeWait(event);

@@ -30,6 +30,7 @@ export function describeTurnEvent(event: NewTurnEvent): string | undefined {
     case 'compacted':
     case 'delta':
     case 'reasoning':
+    case 'tool_output':
     case 'usage':
       return undefined;
   }
