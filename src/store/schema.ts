@@ -228,7 +228,8 @@ interface WebhookDeliveries {
   subject: string;
   attempts: number;
   queued_at: Time;
-  next_at: Time;
+  /** Null while an event of the same subject is before it. */
+  next_at: Time | null;
 }
 
 interface ExternalSessions {

@@ -16,7 +16,7 @@ import { scriptedOpenAi } from '../support/scripted-openai.ts';
 import { until } from '../support/until.ts';
 import { orderFaults, webhookReceiver } from '../support/webhook-receiver.ts';
 
-const kills = Number(process.env['LATHE_TEST_KILLS'] ?? 3);
+const kills = Number(process.env['LATHE_TEST_KILLS'] ?? 2);
 const seed = Number(process.env['LATHE_TEST_SEED'] ?? Date.now() % 1_000_000);
 const secret = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
 const closers: (() => unknown)[] = [];

@@ -267,11 +267,11 @@ describeDatabases('webhooks', (url) => {
     const second = await openHost(database, [to], { endpointId: 'host-b' });
     for (let n = 0; n < 20; n++) await (n % 2 === 0 ? first : second).emit('task.started', `t${n}`);
     await expect.poll(() => accepted().length).toBe(20);
-    expect((await second.states())[0]).toMatchObject({ state: 'elsewhere', delivered: 20 });
+    await expect.poll(second.states).toMatchObject([{ state: 'elsewhere', delivered: 20 }]);
     await first.kill();
     await second.emit('task.completed', 't1');
     await expect.poll(() => accepted().length).toBe(21);
-    expect((await second.states())[0]).toMatchObject({ state: 'active' });
+    await expect.poll(second.states).toMatchObject([{ state: 'active', delivered: 21, waiting: 0 }]);
   });
 
   it('forget an endpoint that no host has had for 30 days', async () => {
@@ -290,6 +290,15 @@ describeDatabases('webhooks', (url) => {
       ]);
     await DeliveryStore.prune(later.store);
     expect(await count()).toEqual([1, 1]);
+    // Where a signal is deleted, the next event of its subject follows.
+    await later.emit('task.completed', 't1');
+    const again = await openHost(database, [to]);
+    await expect.poll(again.states).toMatchObject([{ waiting: 2 }]);
+    await again.stop();
+    await later.store.transaction((tx) => tx.deleteFrom('signals').where('seq', '=', 1).execute());
+    await DeliveryStore.prune(later.store);
+    const left = await later.store.read((db) => db.selectFrom('webhook_deliveries').selectAll().execute());
+    expect(left).toMatchObject([{ seq: 2, next_at: expect.any(String) as string }]);
     later.clock.shiftMs = 31 * 24 * hour;
     await DeliveryStore.prune(later.store);
     expect(await count()).toEqual([0, 0]);

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { type Selectable, sql } from 'kysely';
-import type { Store, StoreReader, Tables, Tx } from '../../store/index.ts';
+import type { Store, Tables, Tx } from '../../store/index.ts';
 import { toAgentEvent } from '../event-feed.ts';
 import { type AgentEvent, isSelected } from '../shapes/agent-event.ts';
 import type { StoredSignals } from '../signals.ts';
@@ -74,21 +74,16 @@ export class DeliveryStore {
     const oldest = new Date(store.now().getTime() - maxAbsenceMs).toISOString();
     await store.transaction(async (tx) => {
       await tx.deleteFrom('webhooks').where('lease_until', '<', oldest).execute();
-      await tx
+      const { numDeletedRows } = await tx
         .deleteFrom('webhook_deliveries')
-        .where(({ or, eb, not, exists, selectFrom }) =>
+        .where(({ or, eb, selectFrom }) =>
           or([
             eb('webhook', 'not in', selectFrom('webhooks').select('id')),
-            not(
-              exists(
-                selectFrom('signals')
-                  .select('signals.seq')
-                  .whereRef('signals.seq', '=', 'webhook_deliveries.seq'),
-              ),
-            ),
+            eb('seq', 'not in', selectFrom('signals').select('seq')),
           ]),
         )
-        .execute();
+        .executeTakeFirstOrThrow();
+      if (numDeletedRows > 0n) await releaseFirsts(tx, store.time());
     });
   }
 
@@ -146,11 +141,18 @@ export class DeliveryStore {
       const last = signals.at(-1)?.seq ?? (await this.#signals.last(tx));
       if (last === cursor) return cursor;
       const now = this.#store.time();
-      const deliveries = signals.flatMap((signal) => {
+      const events = signals.flatMap((signal) => {
         const event = toAgentEvent(signal);
-        if (!event || !isSelected(event.type, types)) return [];
-        const { id: subject } = event.data;
-        return [{ webhook: this.id, seq: event.id, subject, attempts: 0, queued_at: now, next_at: now }];
+        return event && isSelected(event.type, types) ? [event] : [];
+      });
+      const subjects = await this.#waitingSubjects(
+        tx,
+        events.map(({ data }) => data.id),
+      );
+      const deliveries = events.map(({ id: seq, data: { id: subject } }) => {
+        const next_at = subjects.has(subject) ? null : now;
+        subjects.add(subject);
+        return { webhook: this.id, seq, subject, attempts: 0, queued_at: now, next_at };
       });
       if (deliveries.length > 0) await tx.insertInto('webhook_deliveries').values(deliveries).execute();
       await tx.updateTable('webhooks').set({ cursor: last }).where('id', '=', this.id).execute();
@@ -158,9 +160,21 @@ export class DeliveryStore {
     });
   }
 
+  async #waitingSubjects(tx: Tx, subjects: readonly string[]): Promise<Set<string>> {
+    if (subjects.length === 0) return new Set();
+    const rows = await tx
+      .selectFrom('webhook_deliveries')
+      .select('subject')
+      .distinct()
+      .where('webhook', '=', this.id)
+      .where('subject', 'in', [...new Set(subjects)])
+      .execute();
+    return new Set(rows.map(({ subject }) => subject));
+  }
+
   /**
-   * The oldest event of each subject that may be sent now. An event whose time is further away than a delay can be, because the
-   * clock was set back, counts as due.
+   * The events that may be sent now. An event whose time is further away than a delay can be, because the clock was set back, counts
+   * as due.
    * @param excluded events that are being sent
    */
   async due(
@@ -168,10 +182,12 @@ export class DeliveryStore {
     { limit, maxDelayMs }: { readonly limit: number; readonly maxDelayMs: number },
   ): Promise<readonly DueDelivery[]> {
     const nowMs = this.#store.now().getTime();
-    return await this.#store.read(async (db) => {
-      const rows = await firstOfSubjects(db, this.id)
+    const rows = await this.#store.read((db) =>
+      db
+        .selectFrom('webhook_deliveries as d')
         .innerJoin('signals', 'signals.seq', 'd.seq')
         .select(['d.seq', 'd.attempts', 'd.queued_at', 'signals.name', 'signals.at', 'signals.data'])
+        .where('d.webhook', '=', this.id)
         .where(({ or, eb }) =>
           or([
             eb('d.next_at', '<=', new Date(nowMs).toISOString()),
@@ -180,32 +196,41 @@ export class DeliveryStore {
         )
         .$if(excluded.length > 0, (query) => query.where('d.seq', 'not in', [...excluded]))
         .orderBy('d.next_at')
-        .orderBy('d.seq')
         .limit(limit)
-        .execute();
-      return rows.flatMap(({ seq, attempts, queued_at: queuedAt, ...signal }) => {
-        const event = toAgentEvent({ ...signal, seq, data: JSON.parse(signal.data) as unknown });
-        return event ? [{ seq, attempts, queuedAt, event }] : [];
-      });
+        .execute(),
+    );
+    return rows.flatMap(({ seq, attempts, queued_at: queuedAt, ...signal }) => {
+      const event = toAgentEvent({ ...signal, seq, data: JSON.parse(signal.data) as unknown });
+      return event ? [{ seq, attempts, queuedAt, event }] : [];
     });
   }
 
-  /** When the next event is to be sent, and how many wait. @param excluded events that are being sent */
-  async waiting(
-    excluded: readonly number[] = [],
-  ): Promise<{ readonly count: number; readonly nextAt: string | undefined }> {
-    return await this.#store.read(async (db) => {
-      const { count } = await db
+  /** Number of events that are not delivered yet. */
+  async count(): Promise<number> {
+    const { count } = await this.#store.read((db) =>
+      db
         .selectFrom('webhook_deliveries')
         .select(({ fn }) => fn.countAll<number>().as('count'))
         .where('webhook', '=', this.id)
-        .executeTakeFirstOrThrow();
-      const { next } = await firstOfSubjects(db, this.id)
-        .select(({ fn }) => fn.min('d.next_at').as('next'))
-        .$if(excluded.length > 0, (query) => query.where('d.seq', 'not in', [...excluded]))
-        .executeTakeFirstOrThrow();
-      return { count, nextAt: (next as string | null) ?? undefined };
-    });
+        .executeTakeFirstOrThrow(),
+    );
+    return count;
+  }
+
+  /** When the next event is to be sent. @param excluded events that are being sent */
+  async nextAt(excluded: readonly number[] = []): Promise<string | undefined> {
+    const row = await this.#store.read((db) =>
+      db
+        .selectFrom('webhook_deliveries')
+        .select('next_at')
+        .where('webhook', '=', this.id)
+        .where('next_at', 'is not', null)
+        .$if(excluded.length > 0, (query) => query.where('seq', 'not in', [...excluded]))
+        .orderBy('next_at')
+        .limit(1)
+        .executeTakeFirst(),
+    );
+    return row?.next_at ?? undefined;
   }
 
   async storeDelivered(seq: number): Promise<void> {
@@ -242,24 +267,41 @@ export class DeliveryStore {
     });
   }
 
+  /** Removes an event; the next one of its subject is due. */
   async #remove(tx: Tx, seq: number): Promise<void> {
-    await tx.deleteFrom('webhook_deliveries').where('webhook', '=', this.id).where('seq', '=', seq).execute();
+    const removed = await tx
+      .deleteFrom('webhook_deliveries')
+      .where('webhook', '=', this.id)
+      .where('seq', '=', seq)
+      .returning('subject')
+      .executeTakeFirst();
+    if (removed) await releaseFirsts(tx, this.#store.time(), { webhook: this.id, ...removed });
   }
 }
 
-/** The first waiting event of each subject. */
-const firstOfSubjects = (db: StoreReader, webhook: string) =>
-  db
-    .selectFrom('webhook_deliveries as d')
-    .where('d.webhook', '=', webhook)
+/** Makes the first waiting event of each subject due, or of one. */
+async function releaseFirsts(
+  tx: Tx,
+  now: string,
+  only?: { readonly webhook: string; readonly subject: string },
+): Promise<void> {
+  await tx
+    .updateTable('webhook_deliveries')
+    .set({ next_at: now })
+    .where('next_at', 'is', null)
+    .$if(only !== undefined, (query) =>
+      query.where('webhook', '=', only?.webhook ?? '').where('subject', '=', only?.subject ?? ''),
+    )
     .where(({ not, exists, selectFrom }) =>
       not(
         exists(
           selectFrom('webhook_deliveries as before')
             .select('before.seq')
-            .whereRef('before.webhook', '=', 'd.webhook')
-            .whereRef('before.subject', '=', 'd.subject')
-            .whereRef('before.seq', '<', 'd.seq'),
+            .whereRef('before.webhook', '=', 'webhook_deliveries.webhook')
+            .whereRef('before.subject', '=', 'webhook_deliveries.subject')
+            .whereRef('before.seq', '<', 'webhook_deliveries.seq'),
         ),
       ),
-    );
+    )
+    .execute();
+}

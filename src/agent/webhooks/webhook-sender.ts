@@ -98,14 +98,14 @@ export class WebhookSender {
     const { config, store } = this.#options;
     const deliveries = await this.open();
     const row = await deliveries.row();
-    const { count, nextAt } = await deliveries.waiting();
+    const nextAt = await deliveries.nextAt();
     const isElsewhere = row.lease_by !== null && row.lease_by !== store.endpointId;
     return {
       url: this.#label,
       ...(config.types ? { types: [...config.types] } : {}),
       state: this.#isDisabled ? 'disabled' : isElsewhere ? 'elsewhere' : 'active',
       delivered: row.delivered,
-      waiting: count,
+      waiting: await deliveries.count(),
       given_up: row.given_up,
       ...(row.delivered_at === null ? {} : { last_delivered_at: row.delivered_at }),
       ...(row.last_error === null ? {} : { last_error: row.last_error }),
@@ -141,7 +141,7 @@ export class WebhookSender {
         const sending = [...this.#requests.keys()];
         const due = await deliveries.due(sending, { limit: free, maxDelayMs: maxWaitMs });
         for (const delivery of due) this.#begin(deliveries, delivery, signal);
-        const { nextAt } = await deliveries.waiting([...this.#requests.keys()]);
+        const nextAt = await deliveries.nextAt([...this.#requests.keys()]);
         const waitMs = nextAt === undefined ? maxWaitMs : Date.parse(nextAt) - store.now().getTime();
         nextMs = performance.now() + Math.min(waitMs, maxWaitMs);
       }

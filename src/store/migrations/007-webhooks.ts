@@ -12,12 +12,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await db.schema.createIndex('webhooks_by_endpoint').unique().on('webhooks').columns(['endpoint']).execute();
   await createTable(db, 'webhook_deliveries', {
     key: 'webhook seq',
-    text: 'webhook subject queued_at next_at',
+    text: 'webhook subject queued_at',
+    optionalText: 'next_at',
     count: 'seq attempts',
   });
   await db.schema
     .createIndex('webhook_deliveries_by_subject')
     .on('webhook_deliveries')
     .columns(['webhook', 'subject', 'seq'])
+    .execute();
+  await db.schema
+    .createIndex('webhook_deliveries_by_time')
+    .on('webhook_deliveries')
+    .columns(['webhook', 'next_at'])
     .execute();
 }
