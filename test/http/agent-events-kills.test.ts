@@ -83,7 +83,7 @@ it(`${kills} kills`, { timeout: 90_000 + kills * 20_000 }, async () => {
   /** Breaks connections of the feed in the middle of a chunk. */
   const breaking: typeof fetch = async (input, init) => {
     const response = await fetch(input, init);
-    if (!String(input).includes('/events')) return response;
+    if (!new Request(input, init).url.includes('/events')) return response;
     let left = 200 + random() * 4000;
     const breaker = new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {

@@ -22,7 +22,7 @@ const hour = 3_600_000;
 async function openHost(
   database: string,
   hooks: readonly (string | Partial<WebhookConfig>)[],
-  { endpointId = 'host-a', timings = {} as WebhooksOptions['timings'] } = {},
+  { endpointId = 'host-a', timings }: { endpointId?: string; timings?: WebhooksOptions['timings'] } = {},
 ) {
   const clock = { shiftMs: 0 };
   const now = () => new Date(Date.now() + clock.shiftMs);

@@ -147,10 +147,10 @@ async function invariants(host: RunHost, id: string, steps: readonly StepPlan[])
   expect(
     events.flatMap((event) => {
       if (!event || event.type === 'run.resumed') return [];
-      const { step, outcome, waiting_on: on, pending_id } = event.data;
+      const { step: at, outcome, waiting_on: on, pending_id } = event.data;
       return event.type === 'run.suspended'
         ? textOf(event.type, on)
-        : textOf(event.type, step, outcome, on, pending_id);
+        : textOf(event.type, at, outcome, on, pending_id);
     }),
   ).toEqual(lines.flatMap((line, at) => eventOf(line, at === 0)));
   const changes = await host.store.read((db) =>

@@ -76,10 +76,10 @@ export class DeliveryStore {
       await tx.deleteFrom('webhooks').where('lease_until', '<', oldest).execute();
       const { numDeletedRows } = await tx
         .deleteFrom('webhook_deliveries')
-        .where(({ or, eb, selectFrom }) =>
-          or([
-            eb('webhook', 'not in', selectFrom('webhooks').select('id')),
-            eb('seq', 'not in', selectFrom('signals').select('seq')),
+        .where((eb) =>
+          eb.or([
+            eb('webhook', 'not in', eb.selectFrom('webhooks').select('id')),
+            eb('seq', 'not in', eb.selectFrom('signals').select('seq')),
           ]),
         )
         .executeTakeFirstOrThrow();
@@ -104,8 +104,8 @@ export class DeliveryStore {
           lease_until: new Date(now.getTime() + ms).toISOString(),
         })
         .where('id', '=', this.id)
-        .where(({ or, eb }) =>
-          or([
+        .where((eb) =>
+          eb.or([
             eb('lease_by', 'is', null),
             eb('lease_by', '=', this.#store.endpointId),
             eb('lease_until', '<', now.toISOString()),
@@ -188,8 +188,8 @@ export class DeliveryStore {
         .innerJoin('signals', 'signals.seq', 'd.seq')
         .select(['d.seq', 'd.attempts', 'd.queued_at', 'signals.name', 'signals.at', 'signals.data'])
         .where('d.webhook', '=', this.id)
-        .where(({ or, eb }) =>
-          or([
+        .where((eb) =>
+          eb.or([
             eb('d.next_at', '<=', new Date(nowMs).toISOString()),
             eb('d.next_at', '>', new Date(nowMs + maxDelayMs).toISOString()),
           ]),
@@ -292,10 +292,11 @@ async function releaseFirsts(
     .$if(only !== undefined, (query) =>
       query.where('webhook', '=', only?.webhook ?? '').where('subject', '=', only?.subject ?? ''),
     )
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('webhook_deliveries as before')
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('webhook_deliveries as before')
             .select('before.seq')
             .whereRef('before.webhook', '=', 'webhook_deliveries.webhook')
             .whereRef('before.subject', '=', 'webhook_deliveries.subject')
