@@ -13,7 +13,9 @@ export class EventText {
   readonly #width: number;
   readonly #more: ((output: string) => string) | undefined;
   /** What the line at the end is part of. */
-  #open: 'none' | 'text' | 'reasoning' = 'none';
+  #open: 'none' | 'text' | 'reasoning' | 'output' = 'none';
+  /** The call whose output was shown while it ran. */
+  #streamedCall: string | undefined;
   #hasText = false;
 
   /** @param more says how to see an output whole, which is cut; without it, outputs are shown whole */
@@ -51,9 +53,21 @@ export class EventText {
           `${this.#paint('note', this.#short(printableLine(event.tool)))} ${this.#short(argumentsText(event.arguments))}`,
         );
         break;
-      case 'tool_result':
-        this.#addOutput(event.output, event.ok ? 'dim' : 'bad');
+      case 'tool_output': {
+        if (this.#open !== 'output') this.end();
+        this.#write(this.#paint('dim', printableLines(event.text)));
+        // A whole line is not continued.
+        this.#open = event.text.endsWith('\n') ? 'none' : 'output';
+        this.#streamedCall = event.call_id;
         break;
+      }
+      case 'tool_result': {
+        // What was streamed is not repeated; its first line says how it ended.
+        const [firstLine = ''] = event.output.split('\n', 1);
+        const output = event.call_id === this.#streamedCall ? firstLine : event.output;
+        this.#addOutput(output, event.ok ? 'dim' : 'bad');
+        break;
+      }
       case 'compacted':
         this.line(this.#paint('dim', `(${event.messages} older messages were summarized to make room)`));
         break;

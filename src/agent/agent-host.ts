@@ -5,6 +5,7 @@ import { noopTracer, type Tracer } from '../tracing/index.ts';
 import { StoredAgents } from './agents/stored-agents.ts';
 import type { Clock } from './clock.ts';
 import { AgentError } from './errors.ts';
+import { EventFeed } from './event-feed.ts';
 import { EventLog } from './event-log.ts';
 import { HostedTools } from './hosted-tools.ts';
 import { type McpServerConfig, McpServers } from './mcp/index.ts';
@@ -29,6 +30,9 @@ import { TurnLoop } from './turns/turn-loop.ts';
 import { Ensembles } from './workflows/ensembles.ts';
 import type { HostState } from './workflows/definition/conditions.ts';
 import { WorkflowRuns } from './workflows/running/runs.ts';
+import type { WebhookConfig } from './webhooks/config.ts';
+import { DeliveryStore } from './webhooks/delivery-store.ts';
+import { Webhooks } from './webhooks/webhooks.ts';
 
 /** How often overdue changes and orphaned tasks are looked for. */
 const sweepIntervalMs = 60_000;
@@ -46,6 +50,7 @@ export interface AgentHostOptions {
   /** Host state that workflow conditions read and the agent plane does not know. */
   readonly served: () => Pick<HostState, 'completions_served' | 'model'>;
   readonly mcp: readonly McpServerConfig[];
+  readonly webhooks: readonly WebhookConfig[];
   readonly builtins: BuiltinWorkflows;
   /** Absolute paths that no agent may access, whatever its grants. */
   readonly forbidden: readonly string[];
@@ -79,11 +84,15 @@ export class AgentHost {
   readonly sessions: StoredSessions;
   readonly receipts: ReceiptChain;
   readonly feed: SessionFeed;
+  readonly events: EventFeed;
+  readonly webhooks: Webhooks;
   readonly peers: Peers;
   readonly hostedTools: HostedTools;
   readonly #mcp: McpServers;
   readonly #outputs: SavedOutputs;
   readonly #clock: Clock;
+  readonly #store: Store;
+  readonly #signals: StoredSignals;
   readonly #stopping = new AbortController();
   readonly #onFault: AgentHostOptions['onFault'];
   #sweepTimer: NodeJS.Timeout | undefined;
@@ -105,6 +114,9 @@ export class AgentHost {
     const shared = { store, clock, chatModels, tracer, onFault };
     const log = new EventLog(store);
     const signals = new StoredSignals(store);
+    this.#store = store;
+    this.#signals = signals;
+    this.events = new EventFeed({ store, signals });
     const receipts = new ReceiptChain({ store, key });
     const sessions = new StoredSessions({ store, operatorHash: options.operatorHash });
     const processes = new StartedProcesses(options.processesFolder);
@@ -156,6 +168,14 @@ export class AgentHost {
     });
     const { tasks, runs, external } = this;
     this.feed = new SessionFeed({ store, tasks, runs, external, cancelledState, startedAt: clock.now() });
+    this.webhooks = new Webhooks({
+      configs: options.webhooks,
+      store,
+      signals,
+      feed: this.events,
+      onNotice,
+      onFault,
+    });
     this.peers = new Peers({ store });
     this.acts = new ActJournal(store);
     this.agents = agents;
@@ -170,6 +190,7 @@ export class AgentHost {
     const agentHost = new AgentHost(options, await Bubblewrap.probe());
     await agentHost.#sweep();
     await agentHost.external.start();
+    await agentHost.webhooks.start();
     agentHost.#mcp.start();
     agentHost.#sweepTimer = setInterval(() => void agentHost.#sweep(), sweepIntervalMs);
     agentHost.#sweepTimer.unref();
@@ -186,6 +207,12 @@ export class AgentHost {
     await this.changes.sweep().catch((error: unknown) => this.#onFault('pending changes', error));
     const tasks = this.#isResumed ? this.tasks.recover() : this.tasks.findInterrupted();
     await tasks.catch((error: unknown) => this.#onFault('tasks', error));
+    await this.#pruneEvents().catch((error: unknown) => this.#onFault('old events', error));
+  }
+
+  async #pruneEvents(): Promise<void> {
+    await this.#signals.prune();
+    await DeliveryStore.prune(this.#store);
   }
 
   /** Continues interrupted tasks and runs. Call it when the model is loaded, or when it is known that there is none. */
@@ -207,5 +234,6 @@ export class AgentHost {
     this.#stopping.abort();
     await Promise.all([this.tasks.stop(), this.runs.close(), this.external.stop(), this.#mcp.close()]);
     await this.changes.whenIdle();
+    await this.webhooks.stop();
   }
 }

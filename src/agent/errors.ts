@@ -10,6 +10,7 @@ export type AgentErrorKind =
   | 'unauthorized'
   | 'not_found'
   | 'conflict'
+  | 'gone'
   | 'too_many'
   | 'unavailable';
 

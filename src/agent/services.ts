@@ -9,7 +9,7 @@ import type { ToolCatalogEntry } from './shapes/tool.ts';
 import type { AbortReason, NewTurnEvent } from './shapes/turn-event.ts';
 import type { ChatModelMessage, ChatModelRequest } from './chat-model.ts';
 import type { CallControl } from './turns/call-control.ts';
-import type { ChangeTool, Proposal, StagedFiles, Tool, ToolContext, ToolOutput } from './tool.ts';
+import type { ChangeTool, OnOutput, Proposal, StagedFiles, Tool, ToolContext, ToolOutput } from './tool.ts';
 
 /** Interfaces between the services of the agent plane. Actors are written as `acts.by` (src/store/schema.ts). */
 
@@ -162,8 +162,11 @@ export interface PendingChangeService {
   discard(id: string, by: string, note?: string): Promise<{ id: string; discarded: true }>;
   /** Ends the application of a change that runs in this process. @returns false when none runs */
   stopApplying(id: string): boolean;
-  /** Resolves when a person on any host of the same database has decided; rejects with the signal's reason. */
-  decision(id: string, signal: AbortSignal): Promise<ChangeDecision>;
+  /**
+   * Resolves when a person on any host of the same database has decided; rejects with the signal's reason.
+   * @param onOutput receives what is printed while the change is applied
+   */
+  decision(id: string, signal: AbortSignal, onOutput?: OnOutput): Promise<ChangeDecision>;
 }
 
 /** Store sessions: the revocable credentials of tasks and runs. */
@@ -192,7 +195,10 @@ export interface ReceiptStore {
   get(id: string): Promise<WorkReceipt>;
 }
 
-/** Signals that gates of the kind `event` wait for, such as `session.ended`, `pending.applied` or `task.completed`. */
+/**
+ * Signals such as `session.ended`, `pending.applied` or `task.completed`, stored in the transaction of the change that they
+ * are about: gates of the kind `event` wait for them, and those of `agentEventStates` are the feed of events.
+ */
 export interface SignalStore {
   emit(tx: Tx, name: string, data: Readonly<Record<string, unknown>>): Promise<void>;
 }

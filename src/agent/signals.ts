@@ -4,10 +4,20 @@ import type { StoreReader, Store, Tx } from '../store/index.ts';
 export interface Signal {
   readonly seq: number;
   readonly name: string;
+  readonly at: string;
   readonly data: unknown;
 }
 
-/** Signals in the database, which gates of the kind `event` wait for. Ordered by `seq`. */
+/** How long signals are kept, and how many at most. */
+const maxAgeMs = 30 * 24 * 60 * 60 * 1000;
+const maxRows = 200_000;
+/** Signals that are deleted in one transaction. */
+const deleteBatchSize = 1000;
+
+/**
+ * Signals in the database: the feed of events reads them, and gates of the kind `event` wait for them. Ordered by `seq`, which
+ * has no gaps; a transaction with a higher `seq` is never visible before one with a lower.
+ */
 export class StoredSignals implements SignalStore {
   readonly #store: Store;
 
@@ -40,18 +50,39 @@ export class StoredSignals implements SignalStore {
     return value;
   }
 
-  /** Signals of a name after a `seq`, oldest first. */
-  async after(name: string, seq: number, limit: number): Promise<Signal[]> {
-    const rows = await this.#store.read((db) =>
-      db
-        .selectFrom('signals')
-        .select(['seq', 'data'])
-        .where('name', '=', name)
-        .where('seq', '>', seq)
-        .orderBy('seq')
-        .limit(limit)
-        .execute(),
-    );
-    return rows.map((row) => ({ seq: row.seq, name, data: JSON.parse(row.data) as unknown }));
+  /** Signals after a `seq`, oldest first. @param name only those of this name */
+  async after(db: StoreReader | Tx, seq: number, limit: number, name?: string): Promise<Signal[]> {
+    const rows = await db
+      .selectFrom('signals')
+      .selectAll()
+      .where('seq', '>', seq)
+      .$if(name !== undefined, (query) => query.where('name', '=', name ?? ''))
+      .orderBy('seq')
+      .limit(limit)
+      .execute();
+    return rows.map((row) => ({ ...row, data: JSON.parse(row.data) as unknown }));
+  }
+
+  /** Deletes signals that are too old or too many. */
+  async prune(): Promise<void> {
+    const oldestAt = new Date(this.#store.now().getTime() - maxAgeMs).toISOString();
+    for (;;) {
+      const deleted = await this.#store.read(async (db) => {
+        const oldest = await db
+          .selectFrom('signals')
+          .select(['seq', 'at'])
+          .orderBy('seq')
+          .limit(deleteBatchSize)
+          .execute();
+        const lastSeq = (await this.last(db)) - maxRows;
+        // Up to the first that is kept, so that no gap arises where the clock was set back.
+        const kept = oldest.findIndex(({ seq, at }) => seq > lastSeq && at >= oldestAt);
+        return kept < 0 ? oldest : oldest.slice(0, kept);
+      });
+      const through = deleted.at(-1)?.seq;
+      if (through === undefined) return;
+      await this.#store.transaction((tx) => tx.deleteFrom('signals').where('seq', '<=', through).execute());
+      if (deleted.length < deleteBatchSize) return;
+    }
   }
 }

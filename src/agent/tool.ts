@@ -16,7 +16,12 @@ export interface ToolContext {
   /** Staged changes of the same task or run. Tools that read files show the files as these would leave them. */
   readonly staged?: StagedFiles;
   readonly signal: AbortSignal;
+  /** Receives what the tool prints while it runs. */
+  readonly onOutput?: OnOutput;
 }
+
+/** Receives pieces of the output of a call while it runs. It must not throw. */
+export type OnOutput = (text: string) => void;
 
 /** Staged changes of files of one task or run. */
 export interface StagedFiles {
@@ -134,7 +139,7 @@ export interface ChangeTool extends ToolBase {
    * Applies exactly what was proposed, after a person or a grant approved it.
    * @throws AgentError `conflict`, `base_moved` when the base of the proposal has changed; nothing was done
    */
-  apply(payload: unknown, signal: AbortSignal, approval?: Approval): Promise<ToolOutput>;
+  apply(payload: unknown, signal: AbortSignal, approval?: Approval, onOutput?: OnOutput): Promise<ToolOutput>;
   /** Changes of tools with the same set can be approved together. */
   readonly set?: ChangeSet;
   /** For changes that are a text: a person may correct it before approving it. */

@@ -70,6 +70,7 @@ export async function openAgent(options: OpenAgentOptions): Promise<OpenAgent> {
       model: resident.engine?.model.id ?? '',
     }),
     mcp: secrets.mcp,
+    webhooks: secrets.webhooks,
     builtins: await BuiltinWorkflows.open(join(options.packageRoot, 'workflows')),
     forbidden: [dataDir.path],
     outputsFolder: join(dataDir.path, 'outputs'),

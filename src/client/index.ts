@@ -13,14 +13,17 @@
  */
 import { Agents } from './agents.ts';
 import { checkOptions } from './check.ts';
+import { type EventOptions, readEvents } from './event-stream.ts';
 import { Pending } from './pending.ts';
 import { Tasks } from './tasks.ts';
 import { type LatheOptions, Transport } from './transport.ts';
+import type { AgentEvent } from './types.ts';
 
 export class Lathe {
   readonly agents: Agents;
   readonly tasks: Tasks;
   readonly pending: Pending;
+  readonly #transport: Transport;
 
   constructor(options: LatheOptions = {}) {
     checkOptions('Lathe', options, { url: 'text', token: 'text', fetch: 'function' });
@@ -28,13 +31,24 @@ export class Lathe {
     this.agents = new Agents(transport);
     this.tasks = new Tasks(transport);
     this.pending = new Pending(transport);
+    this.#transport = transport;
+  }
+
+  /**
+   * The events of all tasks, runs and pending changes, without end: each once and in order, also over lost connections and
+   * restarts of the host. @throws LatheError when the host refuses it; `events_gone` where the events after an id are not kept any more
+   */
+  events(options: EventOptions = {}): AsyncGenerator<AgentEvent, void, undefined> {
+    return readEvents(this.#transport, options);
   }
 }
 
+export type { EventOptions } from './event-stream.ts';
 export type { LatheOptions } from './transport.ts';
 export { LatheError } from './transport.ts';
 export { TaskAborted, type TaskStream } from './task-stream.ts';
 export type {
+  AgentEvent,
   AgentSpec,
   MessageRequest,
   PendingChange,

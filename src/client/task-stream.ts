@@ -1,12 +1,8 @@
-import { sleep } from '../util/sleep.ts';
+import { Reconnect, textOf } from './reconnect.ts';
 import { errorOf, LatheError, type Transport } from './transport.ts';
 import type { TaskDetail, TurnEvent } from './types.ts';
 
 type FinalEvent = Extract<TurnEvent, { type: 'answer' | 'aborted' }>;
-
-/** How long a lost connection is restored, and how long each try waits at most. */
-const maxLostMs = 5 * 60_000;
-const maxDelayMs = 5000;
 
 /** The task ended without an answer. */
 export class TaskAborted extends Error {
@@ -76,14 +72,13 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
   async *[Symbol.asyncIterator](): AsyncGenerator<TurnEvent, void, undefined> {
     if (this.#hasEnd) this.#last = this.#start ?? this.#last;
     this.#hasEnd = false;
-    let lostSince: number | undefined;
-    for (let failures = 0; ; ) {
+    const reconnect = new Reconnect(this.#signal);
+    for (;;) {
       try {
         const response = this.#response ?? (await this.#reconnect());
         this.#response = undefined;
         for await (const event of linesOf(response)) {
-          failures = 0;
-          lostSince = undefined;
+          reconnect.reset();
           if (event.seq <= this.#last) continue;
           this.#start ??= event.seq - 1;
           this.#last = event.seq;
@@ -97,12 +92,7 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
         // The stream ended before the task: its host stops, or another one runs it.
         throw new LatheError('unreachable', `the stream of ${this.id} ended early`);
       } catch (error) {
-        this.#signal?.throwIfAborted();
-        if (!(error instanceof LatheError && error.isTransient)) throw error;
-        lostSince ??= Date.now();
-        if (Date.now() - lostSince > maxLostMs) throw error;
-        failures += 1;
-        await sleep(Math.min(maxDelayMs, 100 * 2 ** failures), this.#signal);
+        await reconnect.after(error);
       }
     }
   }
@@ -134,21 +124,12 @@ export class TaskStream implements AsyncIterable<TurnEvent> {
 
 /** The events of a response. @throws LatheError when it breaks off, or ends with an error */
 export async function* linesOf(response: Response): AsyncGenerator<TurnEvent, void, undefined> {
-  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
-  try {
-    for (;;) {
-      const chunk = await reader?.read().catch((cause: unknown) => {
-        throw new LatheError('unreachable', 'the connection was lost', { cause });
-      });
-      if (!chunk || chunk.done) return;
-      text += chunk.value;
-      const lines = text.split('\n');
-      text = lines.pop() ?? '';
-      for (const line of lines) if (line !== '') yield eventOf(line);
-    }
-  } finally {
-    reader?.cancel().catch(() => undefined);
+  for await (const piece of textOf(response)) {
+    text += piece;
+    const lines = text.split('\n');
+    text = lines.pop() ?? '';
+    for (const line of lines) if (line !== '') yield eventOf(line);
   }
 }
 

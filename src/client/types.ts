@@ -5,6 +5,7 @@ type JsonBody<Operation> = Operation extends { requestBody: { content: { 'applic
   ? Body
   : never;
 
+export type AgentEvent = Schemas['AgentEvent'];
 export type AgentSpec = Schemas['AgentSpec'];
 export type TaskRequest = JsonBody<paths['/agent/v1/tasks']['post']>;
 export type MessageRequest = JsonBody<paths['/agent/v1/tasks/{id}/messages']['post']>;

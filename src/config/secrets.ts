@@ -1,7 +1,9 @@
 import { readFile, stat } from 'node:fs/promises';
 import type { McpServerConfig } from '../agent/mcp/config.ts';
+import type { WebhookConfig } from '../agent/webhooks/config.ts';
+import { webhookKey } from '../agent/webhooks/sign.ts';
 import { UsageError } from './options.ts';
-import { headerValuePattern, type McpTable } from './tables.ts';
+import { headerValuePattern, type McpTable, webhookSecretRule, type WebhookTable } from './tables.ts';
 import type { Settings } from './toml.ts';
 
 /** A gateway that serves models for agents, with its API key. */
@@ -20,6 +22,7 @@ export interface Secrets {
   readonly gateway?: AgentGatewayConfig;
   /** The enabled MCP servers. */
   readonly mcp: readonly McpServerConfig[];
+  readonly webhooks: readonly WebhookConfig[];
   /** All secrets that were read, and the headers in the settings: texts that must be redacted everywhere. */
   readonly redactedTexts: readonly string[];
 }
@@ -47,6 +50,9 @@ export async function resolveSecrets(settings: Settings, env: Environment): Prom
   const mcp: McpServerConfig[] = [];
   for (const [name, table] of Object.entries(settings.mcp ?? {}))
     if (table.enabled !== false) mcp.push(await toMcpServerConfig(name, table, reader));
+  const webhooks: WebhookConfig[] = [];
+  for (const [index, table] of (settings.agent?.webhooks ?? []).entries())
+    webhooks.push(await toWebhookConfig(`agent.webhooks[${index}]`, table, reader));
   if (reader.faults.length > 0) throw new UsageError(reader.faults);
   return {
     ...(bearerToken ? { bearerToken } : {}),
@@ -60,8 +66,14 @@ export async function resolveSecrets(settings: Settings, env: Environment): Prom
       },
     }),
     mcp,
+    webhooks,
     redactedTexts: [
       ...reader.secretsRead,
+      ...webhooks.flatMap(({ secret, headers }) => [
+        secret,
+        secret.replace(/^whsec_/, ''),
+        ...Object.values(headers),
+      ]),
       ...mcp.flatMap(({ transport }) => (transport.kind === 'http' ? Object.values(transport.headers) : [])),
     ],
   };
@@ -94,12 +106,39 @@ async function toMcpServerConfig(
     } as const;
     return { ...shared, transport };
   }
+  const headers = await readHeaders(keyPath, table, reader);
+  return { ...shared, transport: { kind: 'http', url: table.url ?? '', headers } };
+}
+
+async function readHeaders(
+  keyPath: string,
+  table: Pick<McpTable, 'headers' | 'header_env' | 'header_files'>,
+  reader: SecretReader,
+): Promise<Record<string, string>> {
   const headers: Record<string, string> = { ...table.headers };
   for (const [header, variable] of Object.entries(table.header_env ?? {}))
     headers[header] = reader.readVariable(`${keyPath}.header_env.${header}`, variable) ?? '';
   for (const [header, path] of Object.entries(table.header_files ?? {}))
     headers[header] = (await reader.readFileSecret(`${keyPath}.header_files.${header}`, path)) ?? '';
-  return { ...shared, transport: { kind: 'http', url: table.url ?? '', headers } };
+  return headers;
+}
+
+async function toWebhookConfig(
+  keyPath: string,
+  table: WebhookTable,
+  reader: SecretReader,
+): Promise<WebhookConfig> {
+  const { url, types, secret_env: variable, secret_file: file } = table;
+  const secret =
+    variable !== undefined
+      ? reader.readVariable(`${keyPath}.secret_env`, variable)
+      : file === undefined
+        ? table.secret
+        : await reader.readFileSecret(`${keyPath}.secret_file`, file);
+  if (secret !== undefined && webhookKey(secret) === undefined)
+    reader.faults.push(`${keyPath}: its secret is invalid: ${webhookSecretRule}`);
+  const headers = await readHeaders(keyPath, table, reader);
+  return { url, secret: secret ?? '', headers, ...(types ? { types } : {}) };
 }
 
 class SecretReader {

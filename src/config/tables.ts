@@ -1,5 +1,8 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
+import { isLoopback } from '../addresses/address-ranges.ts';
+import { eventSelectors } from '../agent/shapes/agent-event.ts';
+import { webhookKey } from '../agent/webhooks/sign.ts';
 import { isRecord, type Json } from '../util/json.ts';
 import { formatValue } from './options.ts';
 import { didYouMean } from '../words/nearest.ts';
@@ -27,6 +30,16 @@ export const headerValuePattern = /^[\t\x20-\x7e\x80-\xff]*$/;
 const textRecord = (key: z.ZodType<string, string>, value: z.ZodType<string>, what: string) =>
   z.record(key, value, { error: `expected a table of ${what}` });
 
+const headerMembers = {
+  headers: textRecord(
+    headerName,
+    textSchema.regex(headerValuePattern, 'expected one line'),
+    'headers and texts',
+  ).optional(),
+  header_files: textRecord(headerName, nonEmptyText, 'headers and paths').optional(),
+  header_env: textRecord(headerName, variableName, 'headers and names of environment variables').optional(),
+};
+
 const mcpShape = {
   command: z
     .array(textSchema, { error: 'expected a list: the program and its arguments' })
@@ -37,13 +50,7 @@ const mcpShape = {
   env_from: z.array(variableName, { error: 'expected a list of names of environment variables' }).optional(),
   cwd: nonEmptyText.optional(),
   url: webUrl.optional(),
-  headers: textRecord(
-    headerName,
-    textSchema.regex(headerValuePattern, 'expected one line'),
-    'headers and texts',
-  ).optional(),
-  header_files: textRecord(headerName, nonEmptyText, 'headers and paths').optional(),
-  header_env: textRecord(headerName, variableName, 'headers and names of environment variables').optional(),
+  ...headerMembers,
   timeout_secs: secondsBetween(1, 3600).optional(),
   enabled: z.boolean({ error: 'expected true or false' }).optional(),
   pins: textRecord(
@@ -70,12 +77,36 @@ const gatewayShape = {
 const gatewayTable = z.strictObject(gatewayShape, { error: 'expected a table [gateway]' });
 export type GatewayTable = z.infer<typeof gatewayTable>;
 
+/** What a secret of a webhook is; messages do not repeat the secret. */
+export const webhookSecretRule =
+  'expected whsec_ and 24 to 64 bytes as base64, as `echo whsec_$(openssl rand -base64 32)` makes it';
+const webhookShape = {
+  url: webUrl,
+  secret: textSchema.refine((text) => webhookKey(text) !== undefined, webhookSecretRule).optional(),
+  secret_env: variableName.optional(),
+  secret_file: nonEmptyText.optional(),
+  types: z
+    .array(z.enum(eventSelectors, { error: `expected one of ${eventSelectors.join(', ')}` }), {
+      error: 'expected a list of types of events',
+    })
+    .min(1, 'expected a list of types of events; leave it out for all')
+    .optional(),
+  ...headerMembers,
+  allow_http: z.boolean({ error: 'expected true or false' }).optional(),
+};
+const webhookTable = z.strictObject(webhookShape, { error: 'expected a table [[agent.webhooks]]' });
+export type WebhookTable = z.infer<typeof webhookTable>;
+/** Headers that the host sets itself. */
+const webhookHeaderNames =
+  /^(webhook-.*|content-(type|length|encoding)|user-agent|host|connection|transfer-encoding|expect)$/i;
+
 /** Tables that only the configuration file can have; they have no flags. */
 export interface ConfigTables {
   readonly mcp?: Readonly<Record<string, McpTable>>;
   readonly gateway?: GatewayTable;
+  readonly agent?: { readonly webhooks: readonly WebhookTable[] };
 }
-export const tableNames = ['mcp', 'gateway'] as const;
+export const tableNames = ['mcp', 'gateway', 'agent'] as const;
 
 export interface TableFault {
   readonly path: KeyPath;
@@ -93,7 +124,8 @@ export function parseTables(
   const faults: TableFault[] = [];
   const mcp = raw['mcp'] === undefined ? undefined : parseMcpServers(raw['mcp'], folder, faults);
   const gateway = raw['gateway'] === undefined ? undefined : parseGateway(raw['gateway'], folder, faults);
-  return { tables: { ...(mcp && { mcp }), ...(gateway && { gateway }) }, faults };
+  const agent = raw['agent'] === undefined ? undefined : parseAgent(raw['agent'], folder, faults);
+  return { tables: { ...(mcp && { mcp }), ...(gateway && { gateway }), ...(agent && { agent }) }, faults };
 }
 
 function parseMcpServers(raw: unknown, folder: string, faults: TableFault[]): Record<string, McpTable> {
@@ -133,13 +165,15 @@ function transportFaults(table: Readonly<Record<string, unknown>>, path: KeyPath
     .map((member) => ({ path: [...path, member], message: `belongs to a server with ${otherTransport}` }));
 }
 
+/** Makes the paths of `header_files` absolute. */
+function resolveHeaderFiles({ header_files: files }: Pick<McpTable, 'header_files'>, folder: string) {
+  const paths = files && Object.entries(files).map(([name, path]) => [name, resolve(folder, path)] as const);
+  return paths && { header_files: Object.fromEntries(paths) };
+}
+
 function resolvePaths(table: McpTable, folder: string): McpTable {
-  const { command, header_files: files, ...rest } = table;
-  if (command === undefined) {
-    const paths =
-      files && Object.entries(files).map(([name, path]) => [name, resolve(folder, path)] as const);
-    return { ...rest, ...(paths && { header_files: Object.fromEntries(paths) }) };
-  }
+  const { command, header_files: _, ...rest } = table;
+  if (command === undefined) return { ...rest, ...resolveHeaderFiles(table, folder) };
   const [program = '', ...args] = command;
   // A bare name is searched on the PATH.
   const resolvedProgram = /[/\\]/.test(program) && !isAbsolute(program) ? resolve(folder, program) : program;
@@ -159,11 +193,68 @@ function parseGateway(raw: unknown, folder: string, faults: TableFault[]): Gatew
   return { ...rest, ...(file === undefined ? {} : { key_file: resolve(folder, file) }) };
 }
 
+function parseAgent(raw: unknown, folder: string, faults: TableFault[]): ConfigTables['agent'] {
+  const { webhooks: list = [], ...others } = isTable(raw) ? raw : {};
+  if (!isTable(raw) || !Array.isArray(list)) {
+    faults.push({ path: ['agent'], message: 'expected tables [[agent.webhooks]]' });
+    return undefined;
+  }
+  for (const key of Object.keys(others))
+    faults.push({
+      path: ['agent', key],
+      message: `unknown key${didYouMean(key, ['webhooks'], (near) => near)}`,
+    });
+  const urls = new Set<unknown>();
+  const webhooks = list.flatMap((value: unknown, index): WebhookTable[] => {
+    const path = ['agent', 'webhooks', index];
+    faults.push(...schemaFaults(webhookTable, value, path));
+    if (isTable(value)) faults.push(...webhookFaults(value, path, urls));
+    const parsed = webhookTable.safeParse(value);
+    if (!parsed.success) return [];
+    const { secret_file: file, ...rest } = parsed.data;
+    const files = resolveHeaderFiles(rest, folder);
+    return [{ ...rest, ...files, ...(file === undefined ? {} : { secret_file: resolve(folder, file) }) }];
+  });
+  return { webhooks };
+}
+
+/** @param urls those of the tables before; this table's is added */
+function webhookFaults(
+  table: Readonly<Record<string, unknown>>,
+  path: KeyPath,
+  urls: Set<unknown>,
+): TableFault[] {
+  const faults: TableFault[] = [];
+  const { url, allow_http: allowsHttp } = table;
+  const [first, ...others] = ['secret', 'secret_env', 'secret_file'].filter(
+    (member) => table[member] !== undefined,
+  );
+  if (first === undefined)
+    faults.push({ path, message: 'needs a secret: secret_env = "VARIABLE", secret_file or secret' });
+  for (const member of others)
+    faults.push({ path: [...path, member], message: `${first} is set too; keep one of the two` });
+  for (const member of ['headers', 'header_files', 'header_env'])
+    for (const name of isTable(table[member]) ? Object.keys(table[member]) : [])
+      if (webhookHeaderNames.test(name))
+        faults.push({ path: [...path, member, name], message: 'the host sets this header itself' });
+  if (typeof url !== 'string' || !URL.canParse(url)) return faults;
+  const { protocol, hostname, href } = new URL(url);
+  if (urls.has(href)) faults.push({ path: [...path, 'url'], message: 'another table has the same URL' });
+  urls.add(href);
+  const isLocal = hostname === 'localhost' || isLoopback(hostname.replace(/^\[|\]$/g, ''));
+  if (protocol === 'http:' && !isLocal && allowsHttp !== true)
+    faults.push({
+      path: [...path, 'url'],
+      message: 'expected https:// beyond this machine; allow_http = true sends the events unencrypted',
+    });
+  return faults;
+}
+
 /** Members whose values may be secrets; messages do not repeat them. */
-const secretMembers = ['env', 'headers', 'url'];
+const secretMembers = ['env', 'headers', 'url', 'secret'];
 
 function schemaFaults(
-  schema: typeof mcpTable | typeof gatewayTable,
+  schema: typeof mcpTable | typeof gatewayTable | typeof webhookTable,
   value: unknown,
   path: KeyPath,
 ): TableFault[] {

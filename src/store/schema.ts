@@ -197,12 +197,43 @@ interface RunSteps {
   error: string | null;
 }
 
-/** Signals, which gates of the kind `event` wait for. */
+/** Signals: the feed of events, and what gates of the kind `event` wait for. */
 interface Signals {
   seq: number;
   name: string;
   at: Time;
   data: Json;
+}
+
+/** An endpoint that events are posted to, and how far that is. */
+interface Webhooks {
+  /** Random; a part of `webhook-id`. */
+  id: string;
+  /** SHA-256 of the URL, hex. */
+  endpoint: string;
+  /** `seq` of the last signal that was looked at: queued, or not selected. */
+  cursor: number;
+  delivered: number;
+  given_up: number;
+  delivered_at: Time | null;
+  last_error: string | null;
+  last_error_at: Time | null;
+  /** The host that delivers, of several on one database, until another may. */
+  lease_by: string | null;
+  lease_until: Time;
+}
+
+/** Events that are to be delivered to an endpoint. Those of one subject are delivered in the order of `seq`. */
+interface WebhookDeliveries {
+  webhook: string;
+  /** The signal. */
+  seq: number;
+  /** The task, run or pending change. */
+  subject: string;
+  attempts: number;
+  queued_at: Time;
+  /** Null while an event of the same subject is before it. */
+  next_at: Time | null;
 }
 
 interface ExternalSessions {
@@ -385,6 +416,8 @@ export interface Tables {
   runs: Runs;
   run_steps: RunSteps;
   signals: Signals;
+  webhooks: Webhooks;
+  webhook_deliveries: WebhookDeliveries;
   external_sessions: ExternalSessions;
   store_sessions: StoreSessions;
   receipts: Receipts;

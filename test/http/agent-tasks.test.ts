@@ -91,7 +91,10 @@ describeDatabases('tasks', (url) => {
     });
     const { receipts, signals } = await rows(store);
     expect(receipts).toMatchObject([{ id: 't1', kind: 'task', outcome: 'completed', agent: 'eyes' }]);
-    expect(signals).toMatchObject([{ name: 'task.completed', data: { id: 't1', agent: 'eyes' } }]);
+    expect(signals).toMatchObject([
+      { name: 'task.started', data: { id: 't1', agent: 'eyes' } },
+      { name: 'task.completed', data: { id: 't1', agent: 'eyes' } },
+    ]);
     expect(closed).toEqual(['shere-1']);
   });
 

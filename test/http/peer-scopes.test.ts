@@ -28,7 +28,8 @@ const expected: Readonly<Record<string, string>> = {
     llamaCppTokenize llamaCppDetokenize llamaCppApplyTemplate
     ollamaChat ollamaGenerate ollamaEmbed ollamaEmbeddings`,
   'read agent approve': `listAgents getAgent getTask listTasks readTaskEvents listTools listRuns getRun readRunEvents listSessions
-    getReceipt listWorkflows getWorkflow listBuiltinWorkflows lintWorkflow listPendingChanges getPendingChange listActs`,
+    getReceipt listWorkflows getWorkflow listBuiltinWorkflows lintWorkflow listPendingChanges getPendingChange listActs
+    streamEvents listWebhooks`,
   agent: `createTask sendTaskMessage stopTask runWorkflow emitEvent pauseRun resumeRun runNow cancelSession revokeSession
     registerSession beatSession endSession`,
   approve: `approvePendingChange approvePendingChanges editPendingChange discardPendingChange createAgent putAgent deleteAgent
@@ -103,7 +104,10 @@ describe('a token with a scope', () => {
       const headers = await tokenOf({ name: `only-${scope}`, scope: [scope] });
       for (const { method, path, id } of operations) {
         const answer = await fetch(url + path, { method, headers });
-        const body = await answer.text();
+        // The feed of events has no end.
+        const isEndless = answer.ok && id === 'streamEvents';
+        const body = isEndless ? '' : await answer.text();
+        if (isEndless) await answer.body?.cancel();
         const needed = neededOf.get(id) ?? '';
         const isOpen = needed === 'none' || needed.split(' ').includes(scope);
         const challenge = answer.headers.get('www-authenticate');

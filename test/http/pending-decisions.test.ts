@@ -586,7 +586,12 @@ describeDatabases('pending changes', (url) => {
     const signals = await store.read((db) =>
       db.selectFrom('signals').select('name').orderBy('seq').execute(),
     );
-    expect(signals.map(({ name }) => name)).toEqual(['pending.applied', 'pending.discarded']);
+    expect(signals.map(({ name }) => name)).toEqual([
+      'pending.staged',
+      'pending.staged',
+      'pending.applied',
+      'pending.discarded',
+    ]);
   });
 
   it.each(['approval_gate', 'rerun_step'] as const)(

@@ -148,15 +148,20 @@ describeDatabases('pending changes over HTTP', (url) => {
     await changes.stage(tool, fileProposal(file(), 'x'), context());
     await changes.discard('p1', 'operator', 'a secret thought');
     const rows = await store.read((db) => db.selectFrom('signals').selectAll().execute());
-    expect(rows.map(({ name }) => name)).toEqual(['pending.discarded']);
-    expect(JSON.parse(rows[0]?.data ?? '')).toEqual({
+    expect(rows.map(({ name }) => name)).toEqual(['pending.staged', 'pending.discarded']);
+    const staged = {
       id: 'p1',
       kind: 'file_write',
       tool: 'fs_write',
       agent: 'helper',
+      summary: expect.stringMatching(/^Write \//) as string,
+      risk: 'low',
       task_id: 't1',
-      by: 'operator',
-    });
+    };
+    expect(rows.map(({ data }) => JSON.parse(data) as object)).toEqual([
+      staged,
+      { ...staged, by: 'operator' },
+    ]);
   });
 
   it.each([

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { RunEvent } from '../../src/agent/shapes/run.ts';
+import { toAgentEvent } from '../../src/agent/event-feed.ts';
 import { describeDatabases } from '../support/databases.ts';
 import {
   agents,
@@ -158,10 +159,50 @@ async function invariants(host: RunHost, id: string, steps: readonly StepPlan[])
   for (const [at, { skipped }] of steps.entries())
     if (skipped) expect(over.get(`s${at}`) ?? 'skipped').toBe('skipped');
 
+  // The feed equals the stream; a run that is cancelled at its gate gets a segment without being resumed.
+  const signals = await host.store.read((db) => host.signals.after(db, 0, 1_000_000));
+  const events = signals.map(toAgentEvent).filter((event) => event?.data.id === id);
+  const resumed = events.filter((event) => event?.type === 'run.resumed').length;
+  const starts = lines.filter(({ type }) => type === 'run_start').length - 1;
+  expect([starts, starts - 1]).toContain(resumed);
+  expect(
+    events.flatMap((event) => {
+      if (!event || event.type === 'run.resumed') return [];
+      const { step: at, outcome, waiting_on: on, pending_id } = event.data;
+      return event.type === 'run.suspended'
+        ? textOf(event.type, on)
+        : textOf(event.type, at, outcome, on, pending_id);
+    }),
+  ).toEqual(lines.flatMap((line, at) => eventOf(line, at === 0)));
+  const changes = await host.store.read((db) =>
+    db.selectFrom('pending').select(['id', 'state']).where('run_id', '=', id).execute(),
+  );
+  for (const change of changes)
+    expect(
+      signals.flatMap((signal) => {
+        const event = toAgentEvent(signal);
+        return event?.data.id === change.id ? [event.data.state] : [];
+      }),
+    ).toEqual(['staged', change.state]);
+
   expect((await host.json('GET', `sessions/${id}/receipt`)).body).toMatchObject({ outcome: detail.state });
   expect((await host.pending()).filter((one) => (one as { run_id?: string }).run_id === id)).toEqual([]);
   expect(host.faults).toEqual([]);
 }
+
+/** What the feed says of a line. */
+function eventOf(line: RunEvent, isFirst: boolean): readonly string[] {
+  if (line.type === 'run_start' && isFirst) return textOf('run.started');
+  if (line.type === 'step_waiting') return textOf('run.waiting', line.step, line.waiting_on, line.pending_id);
+  if (line.type === 'step_end') return textOf('run.step_ended', line.step, line.outcome);
+  if (line.type !== 'run_end') return [];
+  return line.outcome === 'suspended'
+    ? textOf('run.suspended', line.waiting_on)
+    : textOf(`run.${line.outcome}`, line.outcome);
+}
+const textOf = (...words: readonly (string | undefined)[]): readonly string[] => [
+  words.filter((word) => word !== undefined).join(' '),
+];
 
 /** A step begins when all of its needs have ended, and ends once. */
 function follow(line: RunEvent, steps: readonly StepPlan[], over: Map<string, string>): void {

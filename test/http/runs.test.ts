@@ -339,7 +339,10 @@ describeDatabases('runs over HTTP', (url) => {
       tokens: { prompt: 2, completion: 1 },
     });
     const signals = await store.read((db) => db.selectFrom('signals').select(['name', 'data']).execute());
+    const about = { id, workflow: 'one' };
     expect(signals).toEqual([
+      { name: 'run.started', data: JSON.stringify(about) },
+      { name: 'run.step_ended', data: JSON.stringify({ ...about, step: 'a', outcome: 'completed' }) },
       { name: 'run.completed', data: JSON.stringify({ id, workflow: 'one', outcome: 'completed' }) },
     ]);
     const session = await store.read((db) =>

@@ -1,4 +1,5 @@
 import { afterEach, expect } from 'vitest';
+import { EventFeed } from '../../src/agent/event-feed.ts';
 import { EventLog } from '../../src/agent/event-log.ts';
 import { StoredAgents } from '../../src/agent/agents/stored-agents.ts';
 import { ActJournal } from '../../src/agent/pending/act-journal.ts';
@@ -13,6 +14,7 @@ import { StoredSignals } from '../../src/agent/signals.ts';
 import { computeSourceDigest } from '../../src/agent/workflows/source-digest.ts';
 import type { HostState } from '../../src/agent/workflows/definition/conditions.ts';
 import { WorkflowRuns, type RunsOptions } from '../../src/agent/workflows/running/runs.ts';
+import { eventsRoutes } from '../../src/planes/agent/events-routes.ts';
 import { pendingRoutes } from '../../src/planes/agent/pending-routes.ts';
 import { runsRoutes } from '../../src/planes/agent/runs-routes.ts';
 import { sessionsRoutes } from '../../src/planes/agent/sessions-routes.ts';
@@ -152,6 +154,10 @@ export function runWorlds() {
     });
     const tasks = { ...noLiveSessions, stopRevoked: () => Promise.resolve() };
     const server = await serve([
+      ...eventsRoutes({
+        events: new EventFeed({ store, signals }),
+        webhooks: { list: () => Promise.resolve([]) },
+      }),
       ...runsRoutes({ runs }),
       ...pendingRoutes({ changes, acts: new ActJournal(store) }),
       ...sessionsRoutes({ feed, sessions, receipts, runs, tasks, external: noLiveSessions }),
@@ -173,7 +179,20 @@ export function runWorlds() {
       await runs.close();
     };
     open.push({ stop });
-    return { ...http(server.send), runs, store, changes, log, clock, faults, turns: scripted, stop, kill };
+    return {
+      ...http(server.send),
+      url: server.url,
+      signals,
+      runs,
+      store,
+      changes,
+      log,
+      clock,
+      faults,
+      turns: scripted,
+      stop,
+      kill,
+    };
   };
 }
 

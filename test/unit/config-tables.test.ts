@@ -204,6 +204,98 @@ url = "https://:hunter2@h"
   });
 });
 
+describe('webhooks', () => {
+  const key = Buffer.alloc(32, 1).toString('base64');
+  const secret = `whsec_${key}`;
+
+  test('with secrets inline, in variables and in files, and headers', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'lathe-webhooks-'));
+    await writeFile(join(folder, 'hook.secret'), `${secret}\n`);
+    const source = `[[agent.webhooks]]
+url = "https://a.example/hook?x=1"
+secret = "${secret}"
+types = ["pending", "task.completed"]
+headers = { X-Team = "blue-team" }
+[[agent.webhooks]]
+url = "http://localhost:9000/hook"
+secret_env = "HOOK"
+header_env = { Authorization = "HOOK_AUTH" }
+[[agent.webhooks]]
+url = "http://[::1]/hook"
+secret_file = "hook.secret"
+[[agent.webhooks]]
+url = "http://far.example/hook"
+secret_env = "HOOK"
+allow_http = true
+`;
+    const settings = parseSettings(source, 'host.toml', folder);
+    const resolved = await resolveSecrets(settings, { HOOK: secret, HOOK_AUTH: 'Bearer zz' });
+    expect(resolved.webhooks).toEqual([
+      {
+        url: 'https://a.example/hook?x=1',
+        secret,
+        types: ['pending', 'task.completed'],
+        headers: { 'X-Team': 'blue-team' },
+      },
+      { url: 'http://localhost:9000/hook', secret, headers: { Authorization: 'Bearer zz' } },
+      { url: 'http://[::1]/hook', secret, headers: {} },
+      { url: 'http://far.example/hook', secret, headers: {} },
+    ]);
+    for (const text of [secret, key, 'blue-team', 'Bearer zz'])
+      expect(resolved.redactedTexts).toContain(text);
+    await rm(folder, { recursive: true });
+    expect(await faults(() => resolveSecrets(settings, { HOOK: 'whsec_hunter2', HOOK_AUTH: 'x' }))).toEqual([
+      expect.stringMatching(
+        /^agent\.webhooks\[1\]: its secret is invalid: expected whsec_ and 24 to 64 bytes/,
+      ),
+      expect.stringMatching(/^agent\.webhooks\[2\]\.secret_file .*hook\.secret: there is no such file/),
+      expect.stringMatching(/^agent\.webhooks\[3\]: its secret is invalid/),
+    ]);
+  });
+
+  test('faults name their line, and repeat no secret', async () => {
+    const source = `[agent]
+webhook = 1
+[[agent.webhooks]]
+url = "http://far.example/hook"
+secret = "whsec_hunter2"
+[[agent.webhooks]]
+url = "https://user:hunter2@a.example/"
+[[agent.webhooks]]
+url = "https://a.example/hook"
+secret_env = "A"
+secret_file = "b"
+types = ["tasks"]
+headers = { Webhook-Id = "1" }
+retries = 3
+[[agent.webhooks]]
+url = "https://a.example/hook"
+secret_env = "A"
+`;
+    const found = await faults(() => toml(source));
+    expect(found).toEqual([
+      'host.toml:2: agent.webhook: unknown key (did you mean webhooks?)',
+      'host.toml:4: agent.webhooks[0].url: expected https:// beyond this machine; allow_http = true sends the events unencrypted',
+      expect.stringMatching(
+        /^host\.toml:5: agent\.webhooks\[0\]\.secret: expected whsec_ and 24 to 64 bytes/,
+      ),
+      'host.toml:6: agent.webhooks[1]: needs a secret: secret_env = "VARIABLE", secret_file or secret',
+      'host.toml:7: agent.webhooks[1].url: must not hold a user or password; name a file or a variable that holds the secret',
+      'host.toml:11: agent.webhooks[2].secret_file: secret_env is set too; keep one of the two',
+      expect.stringMatching(
+        /^host\.toml:12: agent\.webhooks\[2\]\.types\[0\]: expected one of task, run, pending, .*, got "tasks"/,
+      ),
+      'host.toml:13: agent.webhooks[2].headers.Webhook-Id: the host sets this header itself',
+      'host.toml:14: agent.webhooks[2].retries: unknown key',
+      'host.toml:16: agent.webhooks[3].url: another table has the same URL',
+    ]);
+    expect(found.join()).not.toContain('hunter2');
+    expect(await faults(() => toml('agent = 3'))).toEqual([
+      'host.toml:1: agent: expected tables [[agent.webhooks]]',
+    ]);
+  });
+});
+
 describe('secrets', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'lathe-secrets-'));
   afterAll(() => rm(folder, { recursive: true }));
@@ -258,9 +350,10 @@ describe('secrets', async () => {
           transport: { kind: 'http', url: 'http://h/mcp', headers: { X: '1', Authorization: 'Bearer z' } },
         },
       ],
+      webhooks: [],
       redactedTexts: ['b-token', 'k-1', 'one\ntwo', 'Bearer z', '1', 'Bearer z'],
     });
-    expect(await resolveSecrets({}, {})).toEqual({ mcp: [], redactedTexts: [] });
+    expect(await resolveSecrets({}, {})).toEqual({ mcp: [], webhooks: [], redactedTexts: [] });
   });
 
   test('missing, empty and multi-line secrets are reported at once, with advice, and not repeated', async () => {

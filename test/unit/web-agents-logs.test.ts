@@ -58,6 +58,22 @@ describe('the log of a task', () => {
     expect(blocks[1]).not.toHaveProperty('staged');
   });
 
+  it('adds what a call prints to it, also where calls have the same id', () => {
+    const { blocks } = buildTurnLog(
+      numbered<TurnEvent>([
+        call,
+        { type: 'tool_output', call_id: 'c1', text: 'one\n' },
+        { type: 'tool_output', call_id: 'c1', text: 'two\n' },
+        { type: 'tool_result', call_id: 'c1', ok: true, output: 'exit code 0', truncated: false },
+        call,
+        { type: 'tool_output', call_id: 'c1', text: 'three\n' },
+        { type: 'tool_output', call_id: 'c9', text: 'of no call' },
+      ]),
+    );
+    expect(blocks).toMatchObject([{ output: 'one\ntwo\n', result: { ok: true } }, { output: 'three\n' }]);
+    expect(blocks[1]).not.toHaveProperty('result');
+  });
+
   it('summarizes the arguments of a call in one line', () => {
     expect(summarizeArguments({ path: 'a\nb', content: 'x'.repeat(100), lines: 3 })).toBe(
       `path: a b, content: ${'x'.repeat(57)}..., lines: 3`,

@@ -1,6 +1,6 @@
 import { errorMessage } from '../../util/error-message.ts';
 import { AgentError } from '../errors.ts';
-import type { ChangeSet, ChangeTool, ToolOutput } from '../tool.ts';
+import type { ChangeSet, ChangeTool, OnOutput, ToolOutput } from '../tool.ts';
 import { isAutoApproved, type StoredOutcome } from './pending-store.ts';
 import { verifyOnDisk } from './verify-on-disk.ts';
 import { failedOutput, type PendingRow } from './rows.ts';
@@ -15,11 +15,13 @@ export async function applyChange(
   tool: ChangeTool,
   row: PendingRow,
   signal: AbortSignal,
+  onOutput?: OnOutput,
 ): Promise<ApplyOutcome> {
   if (signal.aborted) return notApplied(errorText(signal.reason));
   let output: ToolOutput;
   try {
-    output = await tool.apply(JSON.parse(row.payload), signal, isAutoApproved(row) ? 'grants' : 'person');
+    const approval = isAutoApproved(row) ? 'grants' : 'person';
+    output = await tool.apply(JSON.parse(row.payload), signal, approval, onOutput);
   } catch (error) {
     // A tool refuses before it changes anything. The signal's reason is not a refusal, but may look like one.
     if (error instanceof AgentError && error !== signal.reason && isRefusal(error))

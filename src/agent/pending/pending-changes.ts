@@ -14,6 +14,7 @@ import type {
   ChangeSet,
   ChangeText,
   ChangeTool,
+  OnOutput,
   Proposal,
   StagedFiles,
   ToolContext,
@@ -74,6 +75,8 @@ export class PendingChanges implements PendingChangeService {
   readonly #runningApplications = new Map<string, Promise<ApplyOutcome | undefined>>();
   /** Ends applications that run in this process, by id. */
   readonly #applications = new Map<string, AbortController>();
+  /** Who gets what is printed while a change is applied, by id. */
+  readonly #outputListeners = new Map<string, OnOutput>();
   #change = Promise.withResolvers<void>();
 
   constructor(options: PendingChangesOptions) {
@@ -122,7 +125,7 @@ export class PendingChanges implements PendingChangeService {
     const row = await this.#pendingStore.add(newRow(tool, proposal, context), { autoApproved: true });
     const signal = AbortSignal.any([context.signal, this.#stopping]);
     const outcome = await this.#applyOnce(row.id, async () =>
-      this.#recordOutcome(row, await applyChange(tool, row, signal)),
+      this.#recordOutcome(row, await applyChange(tool, row, signal, context.onOutput)),
     );
     if (!outcome?.output) throw new Error(`${row.id} was applied without an output`);
     return outcome.output;
@@ -327,13 +330,18 @@ export class PendingChanges implements PendingChangeService {
     return application !== undefined;
   }
 
-  async decision(id: string, signal: AbortSignal): Promise<ChangeDecision> {
-    for (;;) {
-      signal.throwIfAborted();
-      const change = this.#change.promise;
-      const decided = await this.#readDecision(id);
-      if (decided) return decided;
-      await waitForChange(change, this.#pollMs, signal);
+  async decision(id: string, signal: AbortSignal, onOutput?: OnOutput): Promise<ChangeDecision> {
+    if (onOutput) this.#outputListeners.set(id, onOutput);
+    try {
+      for (;;) {
+        signal.throwIfAborted();
+        const change = this.#change.promise;
+        const decided = await this.#readDecision(id);
+        if (decided) return decided;
+        await waitForChange(change, this.#pollMs, signal);
+      }
+    } finally {
+      if (onOutput) this.#outputListeners.delete(id);
     }
   }
 
@@ -407,6 +415,7 @@ export class PendingChanges implements PendingChangeService {
         tool,
         claimed,
         AbortSignal.any([this.#stopping, stop.signal]),
+        (text) => this.#outputListeners.get(id)?.(text),
       ).finally(() => this.#applications.delete(id));
       const earlier =
         outcome.reason === 'base_moved' ? await this.#pendingStore.findEarlier(claimed) : undefined;

@@ -1,5 +1,6 @@
 import type { StoreReader, NewAct, Store, Tx } from '../../store/index.ts';
 import type { Proposal, ToolOutput } from '../tool.ts';
+import { toSingleLine } from '../last-event.ts';
 import type { SignalStore } from '../services.ts';
 import { tooManyStaged } from './errors.ts';
 import type { PendingRow, PendingState } from './rows.ts';
@@ -92,6 +93,7 @@ export class PendingStore {
       };
       await tx.insertInto('pending').values(full).execute();
       if (autoApproved) await this.#journalAct(tx, full, { outcome: 'applied', details: { phase: 'begin' } });
+      else await this.#emitSignal(tx, 'pending.staged', full);
       return full;
     });
   }
@@ -152,15 +154,17 @@ export class PendingStore {
     by: string,
   ): Promise<boolean> {
     return await this.#store.transaction(async (tx) => {
-      const { numUpdatedRows } = await tx
+      const row = await tx
         .updateTable('pending')
         .set({ summary, risk, diff: diff ?? null, payload: JSON.stringify(changed) })
         .where('id', '=', id)
         .where('state', '=', 'staged')
         .where('payload', '=', payload)
-        .executeTakeFirstOrThrow();
-      if (numUpdatedRows === 0n) return false;
+        .returningAll()
+        .executeTakeFirst();
+      if (!row) return false;
       await this.#store.appendAct(tx, { verb: 'edit', target: id, by, outcome: 'applied' });
+      await this.#emitSignal(tx, 'pending.edited', { ...row, decided_by: by });
       return true;
     });
   }
@@ -200,6 +204,7 @@ export class PendingStore {
         await this.#journalAct(tx, row, { outcome: 'applied', details });
         await this.#emitSignal(tx, 'pending.applied', row);
       } else await this.#journalAct(tx, row, { outcome: 'refused', reason: reason ?? state, details });
+      if (state === 'failed') await this.#emitSignal(tx, 'pending.failed', row);
       return true;
     });
   }
@@ -305,20 +310,23 @@ export class PendingStore {
     if (overdue.length === 0) return 0;
     return await this.#store.transaction(async (tx) => {
       const decided_at = this.#store.time();
-      const expired: string[] = [];
+      const expired: PendingRow[] = [];
       // Rows in a fixed order, then acts, so that hosts that do this at the same time cannot deadlock.
       for (const { id } of overdue) {
-        const { numUpdatedRows } = await tx
+        const row = await tx
           .updateTable('pending')
           .set({ state: 'expired', decided_at, decided_by: 'host' })
           .where('id', '=', id)
           .where('state', '=', 'staged')
           .where('expires_at', '<=', decided_at)
+          .returningAll()
           .executeTakeFirst();
-        if (numUpdatedRows === 1n) expired.push(id);
+        if (row) expired.push(row);
       }
-      for (const target of expired)
-        await this.#store.appendAct(tx, { verb: 'expire', target, by: 'host', outcome: 'applied' });
+      for (const row of expired) {
+        await this.#store.appendAct(tx, { verb: 'expire', target: row.id, by: 'host', outcome: 'applied' });
+        await this.#emitSignal(tx, 'pending.expired', row);
+      }
       return expired.length;
     });
   }
@@ -358,8 +366,9 @@ export class PendingStore {
   }
 
   async #emitSignal(tx: Tx, name: string, row: PendingRow): Promise<void> {
-    const { id, kind, tool, agent, task_id, run_id, step, decided_by: by } = row;
-    const signalData = Object.entries({ id, kind, tool, agent, task_id, run_id, step, by });
+    const { id, kind, tool, agent, risk, task_id, run_id, step, decided_by: by } = row;
+    const summary = toSingleLine(row.summary, maxSummaryLength);
+    const signalData = Object.entries({ id, kind, tool, agent, summary, risk, task_id, run_id, step, by });
     await this.#signals.emit(tx, name, Object.fromEntries(signalData.filter(([, value]) => value !== null)));
   }
 }
@@ -372,6 +381,9 @@ interface ActDetails {
   readonly note?: string;
   readonly details?: Readonly<Record<string, unknown>>;
 }
+
+/** Characters of a summary in a signal. */
+const maxSummaryLength = 200;
 
 /** Changes that expire in one transaction. */
 const maxExpiredPerTransaction = 500;

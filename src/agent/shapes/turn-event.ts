@@ -30,6 +30,9 @@ export const turnEvent = z
     eventSchema('delta', { text }),
     eventSchema('reasoning', { text }),
     eventSchema('tool_call', { call_id: text, tool: text, arguments: z.unknown() }),
+    eventSchema('tool_output', { call_id: text, text }).describe(
+      'What a command prints while it runs, up to 64 Ki characters of a call. `tool_result` has all that the model gets.',
+    ),
     eventSchema('tool_result', { call_id: text, ok: z.boolean(), output: text, truncated: z.boolean() }),
     eventSchema('staged', { pending_id: text, tool: text, summary: text }),
     eventSchema('waiting', { pending_id: text }).describe(

@@ -65,7 +65,7 @@ export async function endTask(
     ...(usage ? { tokens: { prompt: usage.prompt_tokens, completion: usage.completion_tokens } } : {}),
     ...(event.type === 'aborted' ? { close_reason: event.reason } : {}),
   });
-  await signals.emit(tx, `task.${state}`, { id, agent, title, outcome });
+  await signals.emit(tx, `task.${state}`, { id, agent, title, part: row.part, outcome });
   if (session_id !== null) await sessions.close(tx, session_id);
 }
 

@@ -3,7 +3,7 @@ import type { Store, Tables, Tx } from '../../store/index.ts';
 import { idempotencyConflict } from '../idempotency.ts';
 import type { ChatModelMessage } from '../chat-model.ts';
 import type { EventLog } from '../event-log.ts';
-import type { StoreSessions } from '../services.ts';
+import type { SignalStore, StoreSessions } from '../services.ts';
 import type { Route } from '../shapes/common.ts';
 import type { TaskRequest } from '../shapes/task.ts';
 import { insertMessages } from '../stored-conversation.ts';
@@ -24,9 +24,16 @@ export interface StartedTask {
   readonly capability: string;
 }
 
-/** Inserts the row, the first event and the store session of a task. */
+export interface TaskStartServices {
+  readonly store: Store;
+  readonly log: EventLog;
+  readonly sessions: Pick<StoreSessions, 'open'>;
+  readonly signals: SignalStore;
+}
+
+/** Inserts the row, the first event, the store session and the signal of a task. */
 export async function insertTask(
-  { store, log, sessions }: { store: Store; log: EventLog; sessions: Pick<StoreSessions, 'open'> },
+  { store, log, sessions, signals }: TaskStartServices,
   tx: Tx,
   { request, route, idempotencyKey, digest, messages }: NewTask,
 ): Promise<StartedTask> {
@@ -59,6 +66,7 @@ export async function insertTask(
   await tx.insertInto('tasks').values(row).execute();
   await insertMessages(tx, store, { id, first: 0, messages });
   await log.insert(tx, id, 0, { type: 'start', task_id: id, agent: request.agent, session_id: sessionId });
+  await signals.emit(tx, 'task.started', { id, agent: row.agent, title: row.title, part: 1 });
   return { id, sessionId, capability };
 }
 

@@ -2,11 +2,9 @@ import type { Store, Tx } from '../../store/index.ts';
 import { AgentError } from '../errors.ts';
 import { idempotencyConflict } from '../idempotency.ts';
 import type { ChatModelMessage } from '../chat-model.ts';
-import type { EventLog } from '../event-log.ts';
-import type { StoreSessions } from '../services.ts';
 import type { Route } from '../shapes/common.ts';
 import type { MessageRequest, TaskRequest } from '../shapes/task.ts';
-import type { StartedTask } from './insert-task.ts';
+import type { StartedTask, TaskStartServices } from './insert-task.ts';
 import type { TaskRow } from './rows.ts';
 import { insertMessages } from '../stored-conversation.ts';
 
@@ -59,11 +57,11 @@ export async function findPartByKey(store: Store, taskId: string, key: string, d
   throw idempotencyConflict(taskId);
 }
 
-/** Starts the next part of a task that has ended: its row, its first event and its store session. */
+/** Starts the next part of a task that has ended: its row, its first event, its store session and its signal. */
 export async function insertPart(
-  { store, log, sessions }: { store: Store; log: EventLog; sessions: Pick<StoreSessions, 'open'> },
+  { store, log, sessions, signals }: TaskStartServices,
   tx: Tx,
-  task: Pick<TaskRow, 'id' | 'part'>,
+  task: Pick<TaskRow, 'id' | 'part' | 'agent' | 'title'>,
   message: {
     readonly request: MessageRequest;
     readonly route: Route;
@@ -115,6 +113,7 @@ export async function insertPart(
     prompt: request.prompt,
     session_id: sessionId,
   });
+  await signals.emit(tx, 'task.started', { id, agent: task.agent, title: task.title, part });
   return { id, sessionId, capability, part, firstSeq };
 }
 

@@ -72,9 +72,10 @@ export class RunningTask {
     const emit = async (event: NewTurnEvent) => {
       this.lastEvent = describeTurnEvent(event) ?? this.lastEvent;
       if (event.type === 'waiting') this.isWaiting = true;
-      else if (event.type === 'tool_result') this.isWaiting = false;
+      else if (event.type === 'tool_output' || event.type === 'tool_result') this.isWaiting = false;
       // The final event is written together with the end of the task.
       if (event.type === 'answer' || event.type === 'aborted') finalEvent = event;
+      else if (event.type === 'waiting') await this.#storeWait(event);
       else await this.#options.writer.append(event);
     };
     try {
@@ -87,6 +88,19 @@ export class RunningTask {
     }
     const message = 'The host failed; its log says why.';
     return { event: { type: 'aborted', reason: 'error', message }, totals: { turns: 0 } };
+  }
+
+  async #storeWait(event: Extract<NewTurnEvent, { type: 'waiting' }>): Promise<void> {
+    const { id, writer, signals } = this.#options;
+    const { pending_id } = event;
+    await writer.appendWith(event, async (tx) => {
+      const { agent, title, part } = await tx
+        .selectFrom('tasks')
+        .select(['agent', 'title', 'part'])
+        .where('id', '=', id)
+        .executeTakeFirstOrThrow();
+      await signals.emit(tx, 'task.waiting', { id, agent, title, part, waiting_on: 'approval', pending_id });
+    });
   }
 
   /** Retries, because a full disk may have room again. */

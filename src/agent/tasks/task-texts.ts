@@ -31,6 +31,7 @@ export function describeTurnEvent(event: NewTurnEvent): string | undefined {
     case 'retrying':
     case 'delta':
     case 'reasoning':
+    case 'tool_output':
     case 'usage':
       return undefined;
   }

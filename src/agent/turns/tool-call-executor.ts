@@ -13,9 +13,10 @@ import {
   type TurnLoopRequest,
 } from '../services.ts';
 import type { NewTurnEvent } from '../shapes/turn-event.ts';
-import type { ChangeTool, Proposal, Tool, ToolContext, ToolImage, ToolOutput } from '../tool.ts';
+import type { ChangeTool, OnOutput, Proposal, Tool, ToolContext, ToolImage, ToolOutput } from '../tool.ts';
 import { CallControl, CallStopped, type RunningCall } from './call-control.ts';
 import { AgentAbortError } from './agent-abort-error.ts';
+import { OutputEvents } from './output-events.ts';
 import { describeArgumentErrors, type ToolArguments, parseArguments } from './tool-arguments.ts';
 import { truncateOutput } from './truncate-output.ts';
 import type { Deadline } from './limits.ts';
@@ -119,7 +120,7 @@ export class ToolCallExecutor {
         truncateOutput(
           revoked
             ? refusedOutcome('session_revoked', revokedMessage)
-            : await this.#runCall(call.name, args, span),
+            : await this.#withOutput(call, (onOutput) => this.#runCall(call.name, args, span, onOutput)),
         ),
     );
     await emit({ type: 'tool_result', call_id: call.id, ok, output, truncated });
@@ -161,7 +162,9 @@ export class ToolCallExecutor {
     if (pendingId !== undefined) {
       if (begun.isQuestion) return await this.#repeatIfApproved(call, pendingId);
       if (request.onStaged !== 'wait') return stagedOutcome(pendingId);
-      return await this.#calls.run((running) => this.#awaitDecision(pendingId, running));
+      return await this.#withOutput(call, (onOutput) =>
+        this.#calls.run((running) => this.#awaitDecision(pendingId, running, onOutput)),
+      );
     }
     if (tools.get(call.name)?.kind !== 'change') return await this.#runBegun(call);
     const change = await changes.findInterrupted(request.owner, call.name, begun.at);
@@ -192,7 +195,9 @@ export class ToolCallExecutor {
   }
 
   async #repeatIfApproved(call: ChatModelToolCall, question: string): Promise<ToolCallOutcome> {
-    const { ok } = await this.#calls.run((running) => this.#awaitDecision(question, running));
+    const { ok } = await this.#calls.run((running) =>
+      this.#awaitDecision(question, running, () => undefined),
+    );
     return ok
       ? await this.#runBegun(call)
       : failedOutcome('interrupted', `${interruptedMessage} A person did not let it be made again.`);
@@ -203,8 +208,18 @@ export class ToolCallExecutor {
     const { turnTracer, tools } = this.#options;
     const args = parseArguments(call.arguments);
     return await turnTracer.traceToolCall(call, tools.get(call.name), (span) =>
-      this.#runCall(call.name, args, span),
+      this.#withOutput(call, (onOutput) => this.#runCall(call.name, args, span, onOutput)),
     );
+  }
+
+  /** Emits what a call prints while it runs; nothing of it comes after the call has ended. */
+  async #withOutput<T>({ id }: ChatModelToolCall, run: (onOutput: OnOutput) => Promise<T>): Promise<T> {
+    const events = new OutputEvents(id, this.#options.emit);
+    try {
+      return await run(events.add);
+    } finally {
+      await events.end();
+    }
   }
 
   async #isRevoked(): Promise<boolean> {
@@ -213,7 +228,12 @@ export class ToolCallExecutor {
     return sessionId !== undefined && (await sessions.isRevoked(sessionId));
   }
 
-  async #runCall(name: string, args: unknown, span: TraceSpan<'tool'>): Promise<ToolCallOutcome> {
+  async #runCall(
+    name: string,
+    args: unknown,
+    span: TraceSpan<'tool'>,
+    onOutput: OnOutput,
+  ): Promise<ToolCallOutcome> {
     const { tools, signal, onFault } = this.#options;
     const tool = tools.get(name);
     if (!tool) return refusedOutcome('unknown_tool', unknownToolMessage(name, tools));
@@ -224,7 +244,7 @@ export class ToolCallExecutor {
     if (argumentErrors !== undefined || !isRecord(args))
       return refusedOutcome('invalid_arguments', argumentErrors ?? '');
     try {
-      return await this.#calls.run((running) => this.#invokeTool(tool, args, span, running));
+      return await this.#calls.run((running) => this.#invokeTool(tool, args, span, running, onOutput));
     } catch (error) {
       if (error instanceof CallStopped && !signal.aborted)
         return failedOutcome('stopped', 'A person stopped this call before it had ended.');
@@ -242,15 +262,16 @@ export class ToolCallExecutor {
     args: ToolArguments,
     span: TraceSpan<'tool'>,
     running: RunningCall,
+    onOutput: OnOutput,
   ): Promise<ToolCallOutcome> {
     const { request, changes } = this.#options;
     const signal = AbortSignal.any([this.#options.signal, running.signal]);
-    const context = { ...this.#context, signal };
+    const context = { ...this.#context, signal, onOutput };
     if (tool.kind === 'read') return await raceAbort(tool.run(args, context), signal);
     const proposal = await raceAbort(tool.propose(args, context), signal);
     if ('output' in proposal) return proposal;
     const isAutoApproved = request.agent.grants.auto_approve.some((glob) => globMatches(glob, tool.name));
-    if (!isAutoApproved) return await this.#stage(tool, proposal, span, running);
+    if (!isAutoApproved) return await this.#stage(tool, proposal, span, running, onOutput);
     await request.beforeEffect?.();
     return await raceAbort(changes.applyNow(tool, proposal, context), signal);
   }
@@ -260,6 +281,7 @@ export class ToolCallExecutor {
     proposal: Proposal,
     span: TraceSpan<'tool'>,
     running: RunningCall,
+    onOutput: OnOutput,
   ): Promise<ToolCallOutcome> {
     const { request, changes, emit } = this.#options;
     const waitsForDecision = request.onStaged === 'wait';
@@ -270,11 +292,11 @@ export class ToolCallExecutor {
     span.attributes.staged = true;
     await emit({ type: 'staged', pending_id: id, tool: tool.name, summary });
     if (!waitsForDecision) return stagedOutcome(id);
-    return await this.#awaitDecision(id, running);
+    return await this.#awaitDecision(id, running, onOutput);
   }
 
   /** The outcome of a staged change, when a person has decided. */
-  async #awaitDecision(id: string, running: RunningCall): Promise<ToolCallOutcome> {
+  async #awaitDecision(id: string, running: RunningCall, onOutput: OnOutput): Promise<ToolCallOutcome> {
     const { request, changes, deadline, emit, hostSignal } = this.#options;
     const isTask = request.owner.taskId !== undefined;
     const { whileWaiting = (wait) => wait() } = request;
@@ -284,7 +306,7 @@ export class ToolCallExecutor {
       () => changes.stopApplying(id),
       () =>
         deadline.pauseWhile(() =>
-          whileWaiting(() => raceAbort(changes.decision(id, hostSignal), hostSignal)),
+          whileWaiting(() => raceAbort(changes.decision(id, hostSignal, onOutput), hostSignal)),
         ),
     );
     const { state, output, note } = await decision.catch((error: unknown) => {

@@ -9,6 +9,7 @@ const statuses: Readonly<Record<AgentErrorKind, number>> = {
   unauthorized: 401,
   not_found: 404,
   conflict: 409,
+  gone: 410,
   too_many: 429,
   unavailable: 503,
 };

@@ -1,6 +1,7 @@
 import type { AgentHost } from '../../agent/agent-host.ts';
 import type { Plane, Route } from '../../http/route.ts';
 import { agentsRoutes } from './agents-routes.ts';
+import { eventsRoutes } from './events-routes.ts';
 import { externalSessionsRoutes } from './external-sessions-routes.ts';
 import { pendingRoutes } from './pending-routes.ts';
 import { createAgentPlane } from './plane.ts';
@@ -21,6 +22,7 @@ export function createAgentPlaneOf(host: AgentHost): Plane {
     ...workflowRoutes(host.ensembles),
     ...sessionsRoutes(host),
     ...externalSessionsRoutes(host.external),
+    ...eventsRoutes(host),
   ]);
 }
 

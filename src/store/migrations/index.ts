@@ -5,6 +5,7 @@ import { up as peerScopes } from './003-peer-scopes.ts';
 import { up as labKernels } from './004-lab-kernels.ts';
 import { up as changeSets } from './005-change-sets.ts';
 import { up as conversations } from './006-conversations.ts';
+import { up as webhooks } from './007-webhooks.ts';
 import { up as nestedWorkflows } from './008-nested-workflows.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
@@ -15,5 +16,6 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '004-lab-kernels': { up: labKernels },
   '005-change-sets': { up: changeSets },
   '006-conversations': { up: conversations },
+  '007-webhooks': { up: webhooks },
   '008-nested-workflows': { up: nestedWorkflows },
 };

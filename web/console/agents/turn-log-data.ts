@@ -10,6 +10,8 @@ export type LogBlock =
       readonly kind: 'call';
       readonly seq: number;
       readonly call: EventOf<'tool_call'>;
+      /** What it has printed until now. */
+      output?: string;
       result?: EventOf<'tool_result'>;
       staged?: EventOf<'staged'>;
     }
@@ -37,6 +39,11 @@ export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
   const usageTotals = { turns: 0, prompt: 0, completion: 0 };
   const lastBlock = <Kind extends LogBlock['kind']>(kind: Kind) =>
     blocks.findLast((block): block is Extract<LogBlock, { kind: Kind }> => block.kind === kind);
+  const openCall = (id: string) =>
+    blocks.findLast(
+      (block): block is Extract<LogBlock, { kind: 'call' }> =>
+        block.kind === 'call' && block.call.call_id === id && !block.result,
+    );
   for (const event of events) {
     const { seq } = event;
     switch (event.type) {
@@ -90,11 +97,14 @@ export function buildTurnLog(events: readonly TurnEvent[]): TurnLogData {
         else blocks.push({ kind: 'staged', seq, staged: event });
         break;
       }
+      case 'tool_output': {
+        const call = openCall(event.call_id);
+        if (call) call.output = (call.output ?? '') + event.text;
+        break;
+      }
       case 'tool_result': {
-        const call = blocks.findLast(
-          (block) => block.kind === 'call' && block.call.call_id === event.call_id && !block.result,
-        );
-        if (call?.kind === 'call') call.result = event;
+        const call = openCall(event.call_id);
+        if (call) call.result = event;
         break;
       }
       case 'answer': {

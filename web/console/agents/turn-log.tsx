@@ -70,7 +70,7 @@ function BlockView({ block }: { block: LogBlock }) {
   }
 }
 
-function Call({ call, result, staged }: Extract<LogBlock, { kind: 'call' }>) {
+function Call({ call, result, output, staged }: Extract<LogBlock, { kind: 'call' }>) {
   const durationMs = result && new Date(result.ts).getTime() - new Date(call.ts).getTime();
   return (
     <div className={css['form']}>
@@ -99,7 +99,12 @@ function Call({ call, result, staged }: Extract<LogBlock, { kind: 'call' }>) {
           )}
         </div>
       </details>
-      {staged && <Staged {...staged} />}
+      {output !== undefined && !result && (
+        <div className={css['callBody']}>
+          <ValueView value={output} label={`Output of ${call.tool}`} />
+        </div>
+      )}
+      {staged && (result || output === undefined) && <Staged {...staged} />}
     </div>
   );
 }

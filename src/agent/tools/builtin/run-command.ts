@@ -103,7 +103,7 @@ export const runCommand = ({
         payload,
       };
     }),
-  async apply(payload, signal, approval): Promise<ToolOutput> {
+  async apply(payload, signal, approval, onOutput): Promise<ToolOutput> {
     const { argv, cwd, grants, timeout_secs: timeout, reader } = payload as StagedCommand;
     if (typeof sandbox === 'string') return { ok: false, output: sandbox, truncated: false };
     if (await confinement.isHostDataMoved())
@@ -121,6 +121,7 @@ export const runCommand = ({
       cwd,
       timeoutMs: timeout * 1000,
       save,
+      ...(onOutput ? { onOutput } : {}),
       ...(processes ? { processes } : {}),
     };
     const writable = roots.filter(({ write }) => write).map(({ path }) => path);

@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
 import os from 'node:os';
 import type { Readable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
 import type { StartedProcesses } from '../../started-processes.ts';
+import type { OnOutput } from '../../tool.ts';
 import { withoutInherited } from './inherited-descriptors.ts';
 import { type Bubblewrap, sandboxEnvironment, type SandboxLimits } from './bubblewrap.ts';
 import type { Mounts } from './mounts.ts';
@@ -25,6 +27,8 @@ export interface SandboxCommand {
   readonly timeoutMs: number;
   /** Where an output goes that is too long to be shown whole. */
   readonly save?: () => SavedOutput | undefined;
+  /** Receives the output as it comes. */
+  readonly onOutput?: OnOutput;
   readonly processes?: StartedProcesses;
 }
 
@@ -35,7 +39,7 @@ const infoFd = 3;
 /** Runs a command in the sandbox, and leaves no process behind. Stdout and stderr are merged in order. */
 export async function runSandboxed(
   bubblewrap: Bubblewrap,
-  { argv, mounts, cwd, timeoutMs, save, processes }: SandboxCommand,
+  { argv, mounts, cwd, timeoutMs, save, onOutput, processes }: SandboxCommand,
   limits: SandboxLimits,
   signal: AbortSignal,
 ): Promise<CommandResult> {
@@ -61,8 +65,10 @@ export async function runSandboxed(
   };
   const streams = child.stdio.slice(1, 3) as Readable[];
   for (const stream of streams) {
+    const decoder = new StringDecoder('utf8');
     stream.on('data', (bytes: Buffer) => {
       output.add(bytes);
+      onOutput?.(decoder.write(bytes));
       if (output.bytes > limits.printedBytes) end(`it printed more than ${limits.printedBytes} bytes`);
     });
     stream.on('error', () => undefined);

@@ -1,3 +1,4 @@
+import { agentEventTypes } from '../../shapes/agent-event.ts';
 import { isRecord } from '../../../util/json.ts';
 import type { Draft, DraftStep } from './draft.ts';
 import type { Findings } from './findings.ts';
@@ -7,17 +8,7 @@ import { findCronFault, findTimeZoneFault } from './schedule.ts';
 import type { Path } from './toml-document.ts';
 
 /** Signals of the host that gates of the kind `event` can wait for. Users send `user.<name>`. */
-export const hostSignalNames = [
-  'task.completed',
-  'task.failed',
-  'run.completed',
-  'run.failed',
-  'run.cancelled',
-  'pending.applied',
-  'pending.discarded',
-  'session.ended',
-  'session.lost',
-];
+const hostSignalNames: readonly string[] = [...agentEventTypes, 'session.ended', 'session.lost'];
 
 /** Checks gates, the schedule, schemas and `output.from`. */
 export function checkGates({ steps, document }: Draft, findings: Findings): void {

@@ -27,14 +27,13 @@ export class DecisionWait {
   }
 
   async begin(pendingId: string): Promise<void> {
-    const { writer, row } = this.#segment;
-    const event = {
-      type: 'step_waiting',
-      step: this.#step,
-      waiting_on: 'approval',
-      pending_id: pendingId,
-    } as const;
-    await writer.appendWith(event, (tx) => updateRun(tx, row.id, ['running'], { waiting_on: 'approval' }));
+    const { writer, row, services } = this.#segment;
+    const wait = { step: this.#step, waiting_on: 'approval', pending_id: pendingId } as const;
+    await writer.appendWith({ type: 'step_waiting', ...wait }, async (tx) => {
+      const { id, workflow } = row;
+      await updateRun(tx, id, ['running'], { waiting_on: 'approval' });
+      await services.signals.emit(tx, 'run.waiting', { id, workflow, ...wait });
+    });
     this.#pendingId = pendingId;
     this.#segment.waits.add(this.#step);
     await this.#cancel();

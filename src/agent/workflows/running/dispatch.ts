@@ -23,7 +23,7 @@ export const runStartEvent = ({ id, workflow, digest, session_id }: RunRow): New
 
 /** Opens the next segment of a suspended run; undefined when it has left that gate. */
 export async function dispatchSegment(
-  { store, log }: Pick<RunServices, 'store' | 'log'>,
+  { store, log, signals }: Pick<RunServices, 'store' | 'log' | 'signals'>,
   suspended: RunRow,
   { inputs, failure }: GateOpening,
   act: { readonly verb: 'run.resume' | 'run.run_now' | 'run.continue'; readonly by: string },
@@ -62,13 +62,13 @@ export async function dispatchSegment(
         .execute();
     }
     let seq = await appendEvent(tx, log, row, runStartEvent(row));
-    if (gate?.step !== undefined && failure !== undefined)
-      seq = await appendEvent(tx, log, row, {
-        type: 'step_end',
-        step: gate.step,
-        outcome: 'failed',
-        error: failure,
-      });
+    const { id, workflow } = row;
+    await signals.emit(tx, 'run.resumed', { id, workflow });
+    if (gate?.step !== undefined && failure !== undefined) {
+      const { step } = gate;
+      seq = await appendEvent(tx, log, row, { type: 'step_end', step, outcome: 'failed', error: failure });
+      await signals.emit(tx, 'run.step_ended', { id, workflow, step, outcome: 'failed' });
+    }
     await store.appendAct(tx, {
       ...act,
       target: row.id,

@@ -104,13 +104,13 @@ async function parkStep(
 ): Promise<void> {
   const { pending_id } = gate;
   const record = nextStepRow(row, step, records, services.store.time(), 'waiting');
-  await writer.appendWith(
-    { type: 'step_waiting', step: step.id, waiting_on: gate.kind, ...(pending_id ? { pending_id } : {}) },
-    async (tx) => {
-      await upsertStep(tx, record);
-      await updateRun(tx, row.id, ['running'], { waiting_on: gate.kind, gate: JSON.stringify(gate) });
-    },
-  );
+  const wait = { step: step.id, waiting_on: gate.kind, ...(pending_id ? { pending_id } : {}) };
+  await writer.appendWith({ type: 'step_waiting', ...wait }, async (tx) => {
+    const { id, workflow } = row;
+    await upsertStep(tx, record);
+    await updateRun(tx, id, ['running'], { waiting_on: gate.kind, gate: JSON.stringify(gate) });
+    await services.signals.emit(tx, 'run.waiting', { id, workflow, ...wait });
+  });
   records.set(step.id, record);
 }
 

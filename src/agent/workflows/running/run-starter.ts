@@ -154,7 +154,7 @@ export class RunStarter {
   /** Stores the run. A scheduled or armed workflow starts suspended at its entry gate. */
   async #insert(id: string, data: NewRunData): Promise<InsertedRun> {
     const { services } = this.#options;
-    const { store, log, sessions } = services;
+    const { store, log, sessions, signals } = services;
     const { entry } = data.ensemble;
     const gate = entry && nextEntryGate(entry, services.clock.now(), undefined);
     return await store.transaction(async (tx) => {
@@ -162,11 +162,16 @@ export class RunStarter {
       const row: RunRow = { ...newRunRow(id, data, store), session_id: session.id, ...entryColumns(gate) };
       await tx.insertInto('runs').values(row).execute();
       await log.insert(tx, id, 0, runStartEvent(row));
-      if (gate) await log.insert(tx, id, 1, runSuspendedEvent(gate));
+      const { workflow } = row;
+      await signals.emit(tx, 'run.started', { id, workflow });
+      if (gate) {
+        await log.insert(tx, id, 1, runSuspendedEvent(gate));
+        await signals.emit(tx, 'run.suspended', { id, workflow, waiting_on: gate.kind });
+      }
       const { retried_from } = row;
       const verb = retried_from === null ? 'run.start' : 'run.retry';
       const details = JSON.stringify({
-        workflow: row.workflow,
+        workflow,
         ...(retried_from === null ? {} : { retried_from }),
       });
       await store.appendAct(tx, { verb, target: id, by: data.by, outcome: 'applied', details });

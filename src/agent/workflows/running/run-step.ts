@@ -220,6 +220,8 @@ async function endStep(
     await upsertStep(tx, record);
     await updateRun(tx, row.id, ['running'], stillWaiting(segment));
     if (usage) await addUsage(tx, row.id, usage);
+    const { id, workflow } = row;
+    await services.signals.emit(tx, 'run.step_ended', { id, workflow, step: step.id, outcome });
   });
   records.set(step.id, record);
   if (outcome === 'failed') return { kind: 'failed', error: error ?? 'failed' };

@@ -84,14 +84,19 @@ export async function suspendRun(
       const storedGate = current?.state === 'suspended' ? parseGate(current.gate) : undefined;
       throw storedGate ? new RunAlreadySuspended(storedGate) : new CancelledMeanwhile();
     }
-    if (suspend_kind === 'crash') await interruptOpenStep(tx, row.id);
-    if (!cycle) return;
-    await failOpenSteps(tx, row.id, services.store.time());
-    await services.signals.emit(tx, `run.${cycle.outcome}`, {
-      id: row.id,
-      workflow: row.workflow,
-      outcome: cycle.outcome,
-      cycle: currentCycle(row),
+    const { id, workflow } = row;
+    if (suspend_kind === 'crash') await interruptOpenStep(tx, id);
+    if (cycle) {
+      await failOpenSteps(tx, id, services.store.time());
+      const { outcome } = cycle;
+      await services.signals.emit(tx, `run.${outcome}`, { id, workflow, outcome, cycle: currentCycle(row) });
+    }
+    await services.signals.emit(tx, 'run.suspended', {
+      id,
+      workflow,
+      waiting_on: gate.kind,
+      ...(gate.step === undefined ? {} : { step: gate.step }),
+      ...(gate.pending_id === undefined ? {} : { pending_id: gate.pending_id }),
     });
   });
 }

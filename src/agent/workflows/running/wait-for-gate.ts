@@ -114,7 +114,9 @@ async function waitForSignal(
   const errorReporter = new ConditionErrorReporter(services, id);
   let lastSeq = signal_seq;
   for (;;) {
-    const newSignals = await services.signals.after(name, lastSeq, signalBatchSize);
+    const newSignals = await services.store.read((db) =>
+      services.signals.after(db, lastSeq, signalBatchSize, name),
+    );
     for (const { seq, data } of newSignals) {
       lastSeq = seq;
       const event = { name, data };
