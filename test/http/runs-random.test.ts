@@ -154,7 +154,7 @@ async function invariants(host: RunHost, id: string, steps: readonly StepPlan[])
   for (const record of detail.step_records)
     if (over.has(record.id)) expect(record.state).toBe(over.get(record.id));
     else expect(['failed', 'cancelled']).toContain(record.state);
-  const ended = [...over.keys()].filter((step) => /^s\d+$/.test(step));
+  const ended = [...over.keys()].filter((one) => /^s\d+$/.test(one));
   if (detail.state === 'completed') expect(ended).toHaveLength(steps.length);
   for (const [at, { skipped }] of steps.entries())
     if (skipped) expect(over.get(`s${at}`) ?? 'skipped').toBe('skipped');

@@ -1,9 +1,9 @@
 import type { Step } from '../definition/ensemble.ts';
 import { runResult, readOutput } from './progress.ts';
 import { toStepPromptContext } from './run-context.ts';
-import { runSteps, type StepsResult } from './run-steps.ts';
 import { itemsOf, stepsOf } from './scope.ts';
 import type { Segment } from './segment.ts';
+import type { StepsResult } from './step-result.ts';
 
 /** A step that consists of others: one that is repeated, or that runs a workflow. */
 export const isComposite = ({ foreach, workflow }: Step): boolean =>
@@ -28,7 +28,7 @@ async function repeat(segment: Segment, step: Step): Promise<CompositeResult> {
   const { foreach: _, when: __, gate: ___, ...repeated } = step;
   const steps = items.map(({ index }): Step => ({ ...repeated, id: `${step.id}[${index}]`, needs: [] }));
   const byStep = new Map(items.map((item) => [`${step.id}[${item.index}]`, item]));
-  const result = await runSteps({ ...segment, scope: { ...scope, items: byStep } }, steps);
+  const result = await segment.runSteps({ ...segment, scope: { ...scope, items: byStep } }, steps);
   if (result.kind !== 'completed') return result;
   return { kind: 'completed', output: steps.map(({ id }) => readOutput(records.get(id)) ?? null) };
 }
@@ -40,7 +40,7 @@ async function runWorkflow(segment: Segment, step: Step): Promise<CompositeResul
   const steps = stepsOf(nested);
   const { ensemble, prefix } = nested;
   const parallel = Math.min(segment.parallel, ensemble.parallel);
-  const result = await runSteps({ ...segment, scope: nested, parallel }, steps);
+  const result = await segment.runSteps({ ...segment, scope: nested, parallel }, steps);
   if (result.kind !== 'completed') return result;
   const output = ensemble.output && { from: `${prefix}${ensemble.output.from}` };
   return { kind: 'completed', output: runResult({ output, steps }, records) ?? null };

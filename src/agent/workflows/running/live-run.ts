@@ -115,6 +115,7 @@ export class LiveRun {
       agentSlots: new Semaphore(parallel),
       lease: this.#options.lease,
       waits: new Set(),
+      runSteps,
       boundary: () => this.#stepBoundary(),
       writer,
       records,

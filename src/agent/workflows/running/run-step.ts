@@ -13,19 +13,11 @@ import { areAllNeedsSkipped } from './progress.ts';
 import { attemptId, resumedConversation } from './attempt-conversation.ts';
 import { updateRun, upsertStep, type StepRow } from './rows.ts';
 import { type Segment, stillWaiting } from './segment.ts';
+import type { StepResult } from './step-result.ts';
 import { nextStepRow } from './step-rows.ts';
 import { resolveAgent, hasAgent, runAttempt, type AttemptResult } from './run-attempt.ts';
-import type { StoredGate } from './stored-gate.ts';
 import { toConditionContext, toRunContext } from './run-context.ts';
 import { isComposite, runComposite } from './composite-step.ts';
-
-export type StepResult =
-  /** The step has ended or passed its gate; continue at the next step boundary. */
-  | { readonly kind: 'go_on' }
-  | { readonly kind: 'failed'; readonly error: string }
-  | { readonly kind: 'cancelled' }
-  | { readonly kind: 'suspended'; readonly gate: StoredGate }
-  | { readonly kind: 'stopped' };
 
 /** Maximum backoff between attempts, which doubles each time. */
 const maxBackoffSecs = 3600;

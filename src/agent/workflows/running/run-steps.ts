@@ -1,12 +1,8 @@
 import { nextStep } from './progress.ts';
 import type { Step } from '../definition/ensemble.ts';
-import { advanceStep, type StepResult } from './run-step.ts';
+import { advanceStep } from './run-step.ts';
 import type { Segment } from './segment.ts';
-
-export type StepsResult =
-  | { readonly kind: 'completed' }
-  | { readonly kind: 'failed'; readonly error: string }
-  | Exclude<StepResult, { readonly kind: 'go_on' | 'failed' }>;
+import type { StepResult, StepsResult } from './step-result.ts';
 
 type Advanced = { readonly step: Step; readonly result: StepResult };
 

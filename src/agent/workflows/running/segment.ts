@@ -2,12 +2,14 @@ import type { NewRunEvent, RunEvent } from '../../shapes/run.ts';
 import type { NewTurnEvent } from '../../shapes/turn-event.ts';
 import type { TraceSpan } from '../../../tracing/index.ts';
 import type { StreamWriter } from '../../event-log/stream-writer.ts';
+import type { Step } from '../definition/ensemble.ts';
 import type { RunRequests } from './run-requests.ts';
 import type { RunRow, StepRow } from './rows.ts';
 import type { RunServices } from './run-services.ts';
 import type { RunWorkflows, Scope } from './scope.ts';
 import type { Semaphore } from './semaphore.ts';
 import type { SlotLease } from './slot-lease.ts';
+import type { StepsResult } from './step-result.ts';
 
 /** An event of a run before the log numbers it and its inner event. */
 export type UnnumberedRunEvent =
@@ -35,6 +37,8 @@ export interface Segment {
   readonly lease: SlotLease;
   /** Steps that wait for a person's approval. */
   readonly waits: Set<string>;
+  /** Runs the steps of a workflow. */
+  readonly runSteps: (segment: Segment, steps: readonly Step[]) => Promise<StepsResult>;
   /** Step boundary, at which a run pauses or is cancelled. */
   readonly boundary: () => Promise<'go_on' | 'cancelled'>;
   readonly writer: StreamWriter<UnnumberedRunEvent>;
