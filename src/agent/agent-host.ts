@@ -131,7 +131,15 @@ export class AgentHost {
     };
     this.#outputs = new SavedOutputs(options.outputsFolder);
     const { forbidden, lab } = options;
-    const builtin = builtinTools({ forbidden, sandbox, lab, observe, outputs: this.#outputs, processes });
+    const builtin = builtinTools({
+      forbidden,
+      sandbox,
+      lab,
+      observe,
+      outputs: this.#outputs,
+      processes,
+      delegation: { tasks: () => this.tasks, agents: { get: (name) => this.agents.get(name) } },
+    });
     const toolbox = new CombinedToolbox([builtin, this.#mcp], typeof sandbox !== 'string');
     const agents = new StoredAgents({ store, tools: toolbox });
     const changes = new PendingChanges({

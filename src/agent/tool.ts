@@ -16,8 +16,23 @@ export interface ToolContext {
   /** Staged changes of the same task or run. Tools that read files show the files as these would leave them. */
   readonly staged?: StagedFiles;
   readonly signal: AbortSignal;
+  /** For tools that hand work on; absent where none can be. */
+  readonly delegation?: Delegation;
   /** Receives what the tool prints while it runs. */
   readonly onOutput?: OnOutput;
+}
+
+/** What a call needs to hand work on to a task of its own. */
+export interface Delegation {
+  readonly callId: string;
+  /** Whether changes wait for a person's decision. */
+  readonly waits: boolean;
+  /** Tokens that are left to the agent; infinite where they are not limited. */
+  readonly tokensLeft: () => number;
+  /** Counts tokens of the other task. */
+  readonly spend: (tokens: number) => void;
+  /** Does not count the time against the agent's limit. */
+  readonly pauseDeadline: <T>(wait: () => Promise<T>) => Promise<T>;
 }
 
 /** Receives pieces of the output of a call while it runs. It must not throw. */
@@ -91,6 +106,8 @@ interface ToolBase {
 /** A tool without side effects. */
 export interface ReadTool extends ToolBase {
   readonly kind: 'read';
+  /** It only waits for something that outlives the host: its task goes on at the next start. */
+  readonly isWaiting?: true;
   /** A failure that the model should read is an output with `ok: false`, not an error. */
   run(args: Readonly<Record<string, unknown>>, context: ToolContext): Promise<ToolOutput>;
 }

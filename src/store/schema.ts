@@ -65,6 +65,8 @@ interface Tasks {
   session_id: string | null;
   /** The part of the conversation that runs, or ran last, from 1. */
   part: Generated<number>;
+  /** The task or run that handed the work on. */
+  parent: string | null;
 }
 
 /** Messages of a task's conversation with its model, without the system message. */

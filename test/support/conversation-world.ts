@@ -78,7 +78,7 @@ export async function openConversationWorld(
       let change = '';
       await until(async () => {
         const { waiting_on: on, turns } = (await json('GET', `/tasks/${id}`)).body;
-        change = JSON.stringify(turns).match(/"pending_id":"(p\d+)"(?!.*"pending_id")/)?.[1] ?? '';
+        change = JSON.stringify(turns ?? []).match(/"pending_id":"(p\d+)"(?!.*"pending_id")/)?.[1] ?? '';
         return on === 'approval' && change !== '';
       });
       return change;

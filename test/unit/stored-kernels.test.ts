@@ -83,6 +83,7 @@ describeDatabases('the history of lab kernels', (url) => {
     expect((await kernels.benches('a')).map(({ at }) => at.slice(17, 19))).toEqual(['03', '01']);
     expect((await kernels.benches('a'))[0]).toEqual({
       at: '2026-11-28T00:00:03.000Z',
+      kernels: ['c', 'a'],
       verdict: 'faster',
       rounds: 8,
       ratio_low: 1.01,

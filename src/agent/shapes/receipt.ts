@@ -21,6 +21,8 @@ export const workReceipt = z
     title: text.optional(),
     agent: text.optional(),
     workflow: text.optional(),
+    parent: text.optional().describe('The task or run that handed the work on.'),
+    delegated: z.array(text).optional().describe('Tasks that work was handed on to.'),
     endpoint_id: text.optional(),
     seq: z.int().optional().describe('Position in the chain of its host, from 1.'),
     prev_digest: text.describe('Digest of the previous receipt; `sha256:` and 64 zeros for the first.'),

@@ -72,6 +72,7 @@ export const taskDetail = z
     answer: text.optional(),
     message: text.optional().describe('Why there is no answer.'),
     session_id: text.optional().describe('The store session, which can be revoked.'),
+    parent: text.optional().describe('The task or run that handed the work on.'),
     parts: count.describe('Parts of the conversation: the request, and the messages after it.'),
     part_seq: count.describe('The `seq` of the first event of the last part.'),
     last_seq: count.describe('The `seq` of the last event until now.'),

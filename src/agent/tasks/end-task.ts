@@ -64,9 +64,17 @@ export async function endTask(
     ...(cwd === null ? {} : { cwd }),
     ...(usage ? { tokens: { prompt: usage.prompt_tokens, completion: usage.completion_tokens } } : {}),
     ...(event.type === 'aborted' ? { close_reason: event.reason } : {}),
+    ...(row.parent === null ? {} : { parent: row.parent }),
+    ...(await delegatedBy(tx, id)),
   });
   await signals.emit(tx, `task.${state}`, { id, agent, title, part: row.part, outcome });
   if (session_id !== null) await sessions.close(tx, session_id);
+}
+
+/** Tasks that a task or run handed work on to, for its receipt. */
+export async function delegatedBy(tx: Tx, id: string): Promise<{ delegated?: string[] }> {
+  const rows = await tx.selectFrom('tasks').select('id').where('parent', '=', id).orderBy('n').execute();
+  return rows.length === 0 ? {} : { delegated: rows.map((row) => row.id) };
 }
 
 /** Totals of all parts. Tokens are known only when all parts know them. */

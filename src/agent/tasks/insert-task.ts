@@ -15,6 +15,8 @@ export interface NewTask {
   readonly idempotencyKey: string | undefined;
   readonly digest: string;
   readonly messages: readonly ChatModelMessage[];
+  /** The task or run that handed the work on. */
+  readonly parent?: string | undefined;
 }
 
 /** A created task. The capability is returned only here. */
@@ -35,7 +37,7 @@ export interface TaskStartServices {
 export async function insertTask(
   { store, log, sessions, signals }: TaskStartServices,
   tx: Tx,
-  { request, route, idempotencyKey, digest, messages }: NewTask,
+  { request, route, idempotencyKey, digest, messages, parent }: NewTask,
 ): Promise<StartedTask> {
   const n = await store.nextNumber(tx, 'task');
   const id = `t${n}`;
@@ -62,6 +64,7 @@ export async function insertTask(
     request_digest: digest,
     session_id: sessionId,
     part: 1,
+    parent: parent ?? null,
   };
   await tx.insertInto('tasks').values(row).execute();
   await insertMessages(tx, store, { id, first: 0, messages });

@@ -1,5 +1,8 @@
 import { type Store, StoreError } from '../../store/index.ts';
 import type { Tracer } from '../../tracing/index.ts';
+import { raceAbort } from '../../util/race-abort.ts';
+import { sleep } from '../../util/sleep.ts';
+import type { TaskParent } from '../tools/builtin/delegate.ts';
 import { AgentError } from '../errors.ts';
 import { AgentAbortError } from '../turns/agent-abort-error.ts';
 import type { EventLog } from '../event-log.ts';
@@ -15,7 +18,7 @@ import { endOrphanedTask, listOrphanedTasks } from './recovery.ts';
 import { type TaskRow, toTaskSession } from './rows.ts';
 import { RunningTask } from './running-task.ts';
 import { requestDigest } from '../idempotency.ts';
-import { findTaskByKey, insertTask, type StartedTask } from './insert-task.ts';
+import { findTaskByKey, insertTask, type NewTask, type StartedTask } from './insert-task.ts';
 import { readStoredEvents } from './stored-events.ts';
 import { findPartByKey, insertPart, partId, readPart, requestOfPart, taskRunning } from './parts.ts';
 import { describeOpenCalls, newConversation, readConversation, withPart } from '../stored-conversation.ts';
@@ -24,6 +27,8 @@ import { summarizeTurns } from './turn-summary.ts';
 
 /** Maximum concurrent tasks, without those that wait for a person. */
 const maxAtOnce = 32;
+/** How often it is looked whether a task goes on after a restart. */
+const resumePollMs = 200;
 /** How often a task goes on after the host ended: the task itself may be the cause. */
 const maxResumes = 10;
 const endedMessage = 'The host ended during this task. Start it again if you still need it.';
@@ -241,7 +246,12 @@ export class TaskService implements LiveSessionSource {
    * was created with it.
    * @throws AgentError
    */
-  async create(request: TaskRequest, idempotencyKey?: string, origin: TaskOrigin = {}): Promise<CreatedTask> {
+  async create(
+    request: TaskRequest,
+    idempotencyKey?: string,
+    origin: TaskOrigin = {},
+    parent?: string,
+  ): Promise<CreatedTask> {
     const { store, agents } = this.#options;
     const digest = requestDigest(request);
     const findExisting = () => findTaskByKey(store, idempotencyKey ?? '', digest);
@@ -251,7 +261,7 @@ export class TaskService implements LiveSessionSource {
     }
     const plan = await planTask(request, agents);
     try {
-      return await this.#start(request, plan, { idempotencyKey, digest }, origin);
+      return await this.#start(request, plan, { idempotencyKey, digest, parent }, origin);
     } catch (error) {
       // The same request may have arrived twice at once.
       const existing = idempotencyKey === undefined ? undefined : await findExisting();
@@ -260,10 +270,36 @@ export class TaskService implements LiveSessionSource {
     }
   }
 
+  /** Starts a task that another one hands work on to; a call that is made again finds its task. @throws AgentError */
+  async delegate(request: TaskRequest, { id, agent, callKey }: TaskParent): Promise<string> {
+    // No key that comes in a header has a line break.
+    const created = await this.create(request, `\ndelegate ${callKey}`, { by: `agent:${agent}` }, id);
+    return created.id;
+  }
+
+  /** Resolves when a task has ended. Rejects with the signal's reason. */
+  async waitForEnd(id: string, signal: AbortSignal): Promise<TaskDetail> {
+    for (;;) {
+      signal.throwIfAborted();
+      const detail = await this.detail(id);
+      if (detail.state !== 'running') return detail;
+      const running = this.#running.get(id);
+      // After a restart it may not go on yet.
+      await (running ? raceAbort(running.done, signal) : sleep(resumePollMs, signal));
+      if (running) await sleep(0, signal);
+    }
+  }
+
+  /** How many tasks are above a task. */
+  async depthOf(id: string): Promise<number> {
+    const { parent } = await this.#row(id);
+    return parent === null || !parent.startsWith('t') ? 0 : 1 + (await this.depthOf(parent));
+  }
+
   async #start(
     request: TaskRequest,
     plan: TaskPlan,
-    key: { readonly idempotencyKey: string | undefined; readonly digest: string },
+    key: Pick<NewTask, 'idempotencyKey' | 'digest' | 'parent'>,
     origin: TaskOrigin,
   ): Promise<StartedTask> {
     this.#requireCapacity();
@@ -351,6 +387,7 @@ export class TaskService implements LiveSessionSource {
       ...(result.text === undefined ? {} : { answer: result.text }),
       ...(result.message === undefined ? {} : { message: result.message }),
       ...(row.session_id === null ? {} : { session_id: row.session_id }),
+      ...(row.parent === null ? {} : { parent: row.parent }),
       parts: row.part,
       ...(await this.#positions(row)),
       turns: await summarizeTurns(readStoredEvents(this.#options.store, id)),

@@ -85,6 +85,11 @@ export class TurnBudget {
     }
   }
 
+  /** Counts tokens of a task that work was handed on to; they are in its own totals. */
+  spend(tokens: number): void {
+    this.#countedTokens += tokens;
+  }
+
   /** Counts tokens that are not those of a turn. */
   addTokens(usage: TokenUsage | undefined, written: number): void {
     this.#countedTokens += usage?.completionTokens ?? Math.ceil(written / 4);
@@ -122,6 +127,7 @@ export class Deadline {
   #remainingMs: number;
   #resumedAtMs: number;
   #timer: NodeJS.Timeout | undefined;
+  #pauses = 0;
 
   constructor(seconds: number, clock: Clock) {
     this.#clock = clock;
@@ -136,15 +142,21 @@ export class Deadline {
     return this.#abortController.signal;
   }
 
-  /** Pauses the deadline until the promise settles. */
+  /** Pauses the deadline until the promise settles. Several may pause it at the same time. */
   async pauseWhile<T>(waitFor: () => Promise<T>): Promise<T> {
-    this.stop();
-    this.#remainingMs -= this.#clock.monotonic() - this.#resumedAtMs;
+    if (this.#pauses === 0) {
+      this.stop();
+      this.#remainingMs -= this.#clock.monotonic() - this.#resumedAtMs;
+    }
+    this.#pauses += 1;
     try {
       return await waitFor();
     } finally {
-      this.#resumedAtMs = this.#clock.monotonic();
-      this.#arm();
+      this.#pauses -= 1;
+      if (this.#pauses === 0) {
+        this.#resumedAtMs = this.#clock.monotonic();
+        this.#arm();
+      }
     }
   }
 

@@ -19,7 +19,7 @@ import { AgentAbortError } from './agent-abort-error.ts';
 import { OutputEvents } from './output-events.ts';
 import { describeArgumentErrors, type ToolArguments, parseArguments } from './tool-arguments.ts';
 import { truncateOutput } from './truncate-output.ts';
-import type { Deadline } from './limits.ts';
+import type { Deadline, TurnBudget } from './limits.ts';
 import type { ToolCallOutcome, TurnTracer } from './turn-tracer.ts';
 
 export interface ToolCallExecutorOptions {
@@ -34,6 +34,7 @@ export interface ToolCallExecutorOptions {
   /** Failures of the same call, without a change in between, that end the work. */
   readonly maxRepeatedFailures: number;
   readonly deadline: Deadline;
+  readonly budget: TurnBudget;
   readonly emit: (event: NewTurnEvent) => Promise<void>;
   readonly turnTracer: TurnTracer;
   /** Aborted when the host stops. */
@@ -41,6 +42,13 @@ export interface ToolCallExecutorOptions {
   /** Aborted when the host stops or the deadline passes. */
   readonly signal: AbortSignal;
   readonly onFault: (error: unknown) => void;
+}
+
+interface CallInProgress {
+  readonly span: TraceSpan<'tool'>;
+  readonly callId: string;
+  readonly running: RunningCall;
+  readonly onOutput: OnOutput;
 }
 
 /** What the model gets of a call. */
@@ -120,7 +128,7 @@ export class ToolCallExecutor {
         truncateOutput(
           revoked
             ? refusedOutcome('session_revoked', revokedMessage)
-            : await this.#withOutput(call, (onOutput) => this.#runCall(call.name, args, span, onOutput)),
+            : await this.#withOutput(call, (onOutput) => this.#runCall(call, args, span, onOutput)),
         ),
     );
     await emit({ type: 'tool_result', call_id: call.id, ok, output, truncated });
@@ -208,7 +216,7 @@ export class ToolCallExecutor {
     const { turnTracer, tools } = this.#options;
     const args = parseArguments(call.arguments);
     return await turnTracer.traceToolCall(call, tools.get(call.name), (span) =>
-      this.#withOutput(call, (onOutput) => this.#runCall(call.name, args, span, onOutput)),
+      this.#withOutput(call, (onOutput) => this.#runCall(call, args, span, onOutput)),
     );
   }
 
@@ -229,7 +237,7 @@ export class ToolCallExecutor {
   }
 
   async #runCall(
-    name: string,
+    { id, name }: ChatModelToolCall,
     args: unknown,
     span: TraceSpan<'tool'>,
     onOutput: OnOutput,
@@ -244,7 +252,9 @@ export class ToolCallExecutor {
     if (argumentErrors !== undefined || !isRecord(args))
       return refusedOutcome('invalid_arguments', argumentErrors ?? '');
     try {
-      return await this.#calls.run((running) => this.#invokeTool(tool, args, span, running, onOutput));
+      return await this.#calls.run((running) =>
+        this.#invokeTool(tool, args, { span, callId: id, running, onOutput }),
+      );
     } catch (error) {
       if (error instanceof CallStopped && !signal.aborted)
         return failedOutcome('stopped', 'A person stopped this call before it had ended.');
@@ -260,14 +270,24 @@ export class ToolCallExecutor {
   async #invokeTool(
     tool: Tool,
     args: ToolArguments,
-    span: TraceSpan<'tool'>,
-    running: RunningCall,
-    onOutput: OnOutput,
+    { span, callId, running, onOutput }: CallInProgress,
   ): Promise<ToolCallOutcome> {
-    const { request, changes } = this.#options;
+    const { request, changes, budget, deadline } = this.#options;
     const signal = AbortSignal.any([this.#options.signal, running.signal]);
-    const context = { ...this.#context, signal, onOutput };
-    if (tool.kind === 'read') return await raceAbort(tool.run(args, context), signal);
+    const delegation = {
+      callId,
+      waits: request.onStaged === 'wait',
+      tokensLeft: () => budget.tokensLeft,
+      spend: (tokens: number) => budget.spend(tokens),
+      pauseDeadline: <T>(wait: () => Promise<T>) => deadline.pauseWhile(wait),
+    };
+    const context = { ...this.#context, signal, onOutput, delegation };
+    if (tool.kind === 'read') {
+      const isOver = () => tool.isWaiting === true && request.isHostStopping?.() === true;
+      return await raceAbort(tool.run(args, context), signal).catch((error: unknown) => {
+        throw isOver() ? new SuspendedWhileWaiting() : error;
+      });
+    }
     const proposal = await raceAbort(tool.propose(args, context), signal);
     if ('output' in proposal) return proposal;
     const isAutoApproved = request.agent.grants.auto_approve.some((glob) => globMatches(glob, tool.name));

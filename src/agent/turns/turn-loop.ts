@@ -92,6 +92,7 @@ export class TurnLoop implements TurnRunner {
       tools,
       maxRepeatedFailures,
       deadline,
+      budget,
       emit,
       turnTracer,
       hostSignal,

@@ -5,6 +5,8 @@ import { Confinement } from '../paths/confinement.ts';
 import { type Bubblewrap, type SandboxLimits, defaultLimits } from '../sandbox/bubblewrap.ts';
 import type { StartedProcesses } from '../../started-processes.ts';
 import { SavedOutputs } from '../sandbox/saved-outputs.ts';
+import type { AgentStore } from '../../services.ts';
+import { type DelegatedTasks, delegateTool } from './delegate.ts';
 import { FileChangeSet } from './file-change-set.ts';
 import { fsDelete } from './fs-delete.ts';
 import { fsEdit } from './fs-edit.ts';
@@ -30,6 +32,8 @@ export interface BuiltinOptions {
   readonly sandbox: Bubblewrap | string;
   readonly lab: GetLab;
   readonly observe: ObserveReader;
+  /** Undefined: no agent can hand work on. */
+  readonly delegation?: { readonly tasks: () => DelegatedTasks; readonly agents: Pick<AgentStore, 'get'> };
   readonly resolve?: ResolveHost;
   readonly fetchLimits?: Partial<FetchLimits>;
   readonly sandboxLimits?: Partial<SandboxLimits>;
@@ -42,7 +46,7 @@ export interface BuiltinOptions {
 /** The built-in tools, in the order of the catalog. */
 export function builtinTools(options: BuiltinOptions): ToolSource {
   const { forbidden, sandbox, lab, observe, resolve, fetchLimits, sandboxLimits, processes } = options;
-  const { outputs = new SavedOutputs(undefined) } = options;
+  const { outputs = new SavedOutputs(undefined), delegation } = options;
   const confinement = new Confinement(forbidden);
   const changes = new FileChanges(confinement);
   const set = new FileChangeSet(confinement, changes);
@@ -61,6 +65,7 @@ export function builtinTools(options: BuiltinOptions): ToolSource {
     ...labMeasureTools(lab),
     ...labBindTools(lab),
     ...observeTools(observe),
+    ...(delegation ? [delegateTool(delegation.tasks, delegation.agents)] : []),
   ];
   return { tools: () => all };
 }

@@ -1,6 +1,7 @@
 import { describeOutcome } from '../../last-event.ts';
 import type { NewRunEvent } from '../../shapes/run.ts';
 import type { Tx } from '../../../store/index.ts';
+import { delegatedBy } from '../../tasks/end-task.ts';
 import { findRun, type RunRow } from './rows.ts';
 import type { RunServices } from './run-services.ts';
 
@@ -78,7 +79,7 @@ export async function endRun(
     .where('state', 'in', ['running', 'waiting', 'interrupted'])
     .execute();
   if (row.session_id !== null) await sessions.close(tx, row.session_id);
-  await receipts.add(tx, toReceiptBody(row, outcome, endedAt));
+  await receipts.add(tx, { ...toReceiptBody(row, outcome, endedAt), ...(await delegatedBy(tx, id)) });
   await signals.emit(tx, `run.${outcome}`, { id, workflow: row.workflow, outcome });
 }
 

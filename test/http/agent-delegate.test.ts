@@ -1,0 +1,151 @@
+/** Agents that hand work on to tasks of their own. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, it } from 'vitest';
+import { openConversationWorld } from '../support/conversation-world.ts';
+import { until } from '../support/until.ts';
+
+const open: { end(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const world of open.splice(0)) await world.end();
+});
+
+type Answer = { text?: string; calls?: { name: string; arguments: object }[]; hang?: true };
+const delegate = (...calls: object[]): Answer => ({
+  calls: calls.map((args) => ({ name: 'delegate', arguments: args })),
+});
+
+/** A model that answers by the first word of the first prompt, a step for each result that it has got. */
+async function openWorld(
+  answers: Readonly<Record<string, readonly Answer[]>>,
+  more: { delegates?: boolean } = {},
+) {
+  const world = await openConversationWorld(({ body: { messages } }) => {
+    const first = messages.find(({ role }) => role === 'user');
+    const results = messages.filter(({ role }) => role === 'tool');
+    const word = String(first?.content).split(/\s/)[0] ?? '';
+    return (
+      answers[word]?.[results.length] ?? {
+        text: `${word} has ${results.map(({ content }) => String(content)).join(' | ')}`,
+      }
+    );
+  });
+  open.push(world);
+  mkdirSync(world.folder, { recursive: true });
+  const spec = {
+    name: 'lead',
+    instructions: 'Lead.',
+    model: 'scripted',
+    grants: {
+      tools: ['fs_*', ...(more.delegates === false ? [] : ['delegate'])],
+      read: [world.folder],
+      write: [world.folder],
+    },
+  };
+  expect((await world.call('POST', '/agents', spec)).status).toBe(201);
+  const lead = (prompt: string, rest: object = {}) =>
+    world.call('POST', '/tasks', { agent: 'lead', cwd: world.folder, prompt, ...rest });
+  const ended = async (id: string) => {
+    await until(async () => (await world.detail(id))['state'] !== 'running');
+    return await world.detail(id);
+  };
+  const receipt = async (id: string) => (await world.json('GET', `/sessions/${id}/receipt`)).body;
+  return { ...world, lead, ended, receipt };
+}
+
+it('hands work on side by side, to tasks with their own streams and receipts', async () => {
+  const { lead, detail, events, receipt, gateway, json } = await openWorld({
+    LEAD: [delegate({ prompt: 'ONE part' }, { prompt: 'TWO part', max_turns: 2 })],
+  });
+  await (await lead('LEAD')).text();
+  const parent = await detail('t1');
+  expect(parent).toMatchObject({ state: 'completed' });
+  const output = String(parent['answer']);
+  for (const word of ['ONE', 'TWO'])
+    expect(output).toMatch(new RegExp(`Task t[23] \\(lead\\) answered:\\n${word} has`));
+  for (const id of ['t2', 't3']) {
+    expect(await detail(id)).toMatchObject({ state: 'completed', agent: 'lead', parent: 't1' });
+    expect((await events(id)).map(({ type }) => type)).toContain('answer');
+    expect(await receipt(id)).toMatchObject({ parent: 't1', outcome: 'completed' });
+  }
+  expect(await receipt('t1')).toMatchObject({ delegated: ['t2', 't3'] });
+  // It knows nothing of the conversation of the other.
+  const child = gateway.requests.find(({ body }) => JSON.stringify(body.messages).includes('ONE part'));
+  expect(child?.body.messages.filter(({ role }) => role === 'user')).toHaveLength(1);
+  expect(((await json('GET', '/tasks')).body as { tasks: unknown[] }).tasks).toHaveLength(3);
+});
+
+it('gives it less than the agent has, and never more', async () => {
+  const { lead, detail } = await openWorld({
+    LEAD: [
+      delegate({ prompt: 'READ it', grants: { tools: ['fs_read'], write: [] } }),
+      delegate({ prompt: 'X', grants: { read: ['/etc'] } }),
+      delegate({ prompt: 'X', agent: 'worker' }),
+      delegate({ prompt: 'X', agent: 'nobody' }),
+    ],
+    READ: [{ calls: [{ name: 'fs_write', arguments: { path: 'a', content: 'x', intent: 'x' } }] }],
+  });
+  await (await lead('LEAD')).text();
+  const answer = String((await detail('t1'))['answer']);
+  const [read, wide, other, nobody] = answer.slice('LEAD has '.length).split(' | ');
+  expect(read).toContain("There is no tool 'fs_write' for you");
+  expect(wide).toMatch(/may not have more than you: grants\.read\.0: '\/etc'/);
+  // The other agent may run commands, which this one may not.
+  expect(other).toMatch(/may not have more than you: grants\.tools.*run_command/);
+  expect(nobody).toContain("no stored agent 'nobody'");
+  expect((await detail('t2'))['parent']).toBe('t1');
+});
+
+it('waits with the task for the decision on its change, and goes on after kills at any point', async () => {
+  const world = await openWorld({
+    LEAD: [delegate({ prompt: 'WRITE it' })],
+    WRITE: [{ calls: [{ name: 'fs_write', arguments: { path: 'a.md', content: 'new', intent: 'x' } }] }],
+  });
+  const { lead, ended, kill, start, stop, waiting, call, json, folder } = world;
+  writeFileSync(join(folder, 'a.md'), 'old');
+  const response = await lead('LEAD', { approvals: 'wait' });
+  const change = await waiting('t2');
+  await kill();
+  await response.text().catch(() => '');
+  await start();
+  expect(await waiting('t2')).toBe(change);
+  // In good order, too: a task that only waits for another outlives its host.
+  await stop();
+  await start();
+  expect(await waiting('t2')).toBe(change);
+  expect((await call('POST', `/pending/${change}/approve`)).status).toBe(200);
+  expect(await ended('t1')).toMatchObject({ state: 'completed', answer: expect.stringContaining('Task t2') });
+  expect(await ended('t2')).toMatchObject({ state: 'completed' });
+  expect(readFileSync(join(folder, 'a.md'), 'utf8')).toBe('new');
+  // The call was made again, and found its task.
+  expect(((await json('GET', '/tasks')).body as { tasks: unknown[] }).tasks).toHaveLength(2);
+});
+
+it('is stopped with the task, and is not handed on without end', async () => {
+  const { lead, ended, call, detail, gateway } = await openWorld({
+    LEAD: [delegate({ prompt: 'HANG' })],
+    HANG: [{ hang: true }],
+    DEEP: [delegate({ prompt: 'DEEP' })],
+  });
+  const response = await lead('LEAD');
+  await until(() => gateway.requests.length === 2);
+  expect((await call('POST', '/tasks/t1/stop')).status).toBe(200);
+  await response.text();
+  expect(await ended('t1')).toMatchObject({ state: 'cancelled' });
+  expect(await ended('t2')).toMatchObject({ state: 'cancelled' });
+  await (await lead('DEEP')).text();
+  expect(String((await detail('t3'))['answer'])).toContain('handed on over 4 levels at most');
+  expect((await detail('t6'))['parent']).toBe('t5');
+  expect((await call('GET', '/tasks/t7')).status).toBe(404);
+});
+
+it('counts its tokens against the limit of the agent', async () => {
+  const { lead, detail } = await openWorld({
+    LEAD: [delegate({ prompt: 'ONE' }), delegate({ prompt: 'TWO' })],
+  });
+  await (await lead('LEAD', { limits: { max_tokens: 20 } })).text();
+  const parent = await detail('t1');
+  const [child] = [await detail('t2')];
+  expect(child['tokens']).toMatchObject({ completion: expect.any(Number) });
+  expect(parent).toMatchObject({ state: 'failed', outcome: 'budget' });
+});
