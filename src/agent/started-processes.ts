@@ -44,13 +44,20 @@ export class StartedProcesses {
     for (const name of listFiles(this.#folder)) {
       const path = join(this.#folder, name);
       const record = readRecord(path);
-      // Its pid may be that of another process by now.
-      if (record && record.boot === bootId() && startTimeOf(record.pid) === record.started)
-        ended += Number(kill(record));
+      if (record && record.boot === bootId() && isStillOurs(record)) ended += Number(kill(record));
       rmSync(path, { force: true });
     }
     return ended;
   }
+}
+
+/**
+ * Its pid may be that of another process by now. Where no process has it, a group of that number is what the ended leader has
+ * left: a number is not given away while a group has it.
+ */
+function isStillOurs({ pid, started, isGroup }: StartedProcess): boolean {
+  const current = startTimeOf(pid);
+  return current === started || (isGroup && current === undefined);
 }
 
 function kill({ pid, isGroup }: StartedProcess): boolean {

@@ -2,7 +2,7 @@
  * Random kills of a host with conversations, waiting approvals, running commands, sub-agents and parallel steps in flight:
  * nothing acknowledged is lost, no effect happens twice unasked, no task or run fails because of a kill. `LATHE_TEST_KILLS` sets the number of kills.
  */
-import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
@@ -17,6 +17,21 @@ const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
+
+/** Processes with a text in their command line, but this one. */
+const processesWith = (text: string): string[] =>
+  readdirSync('/proc').filter((pid) => {
+    try {
+      return (
+        /^\d+$/.test(pid) &&
+        Number(pid) !== process.pid &&
+        readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(text)
+      );
+    } catch {
+      // It has ended.
+      return false;
+    }
+  });
 
 it(`${kills} kills`, { timeout: 60_000 + kills * 20_000 }, async () => {
   const random = seededRandom(seed);
@@ -241,4 +256,9 @@ prompt = "write {{inputs.names.0}}-join"
   expect(missing).toBeLessThanOrEqual(kills * 8);
   const running = await lathe.tasks.list({ state: 'running' });
   expect(running).toEqual([]);
+  // The next start ends what a killed host leaves behind.
+  host!.kill('SIGKILL');
+  await host!.exit;
+  await start();
+  await expect.poll(() => processesWith(folder)).toEqual([]);
 });

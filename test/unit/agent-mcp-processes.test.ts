@@ -68,6 +68,21 @@ describe.skipIf(process.platform !== 'linux')(
       expect(await readdir(folder)).toEqual([]);
     });
 
+    test('is ended where the leader of its group has ended before it', async () => {
+      // As a killed bwrap leaves the child that has not asked yet to end with it.
+      const leader = spawn('sh', ['-c', 'sleep 300 & echo $!; exec sleep 0.3'], {
+        detached: true,
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
+      new StartedProcesses(folder).add(leader.pid, { isGroup: true });
+      const [output] = (await once(leader.stdout, 'data')) as [Buffer];
+      await once(leader, 'exit');
+      const left = Number(output.toString());
+      expect(await isAlive(left)).toBe(true);
+      expect(new StartedProcesses(folder).endLeftovers()).toBe(1);
+      await gone(left);
+    });
+
     test('another process with its pid is left alone, and so is what cannot be read', async () => {
       const forget = new StartedProcesses(folder).add(process.pid, { isGroup: false });
       const [name = ''] = await readdir(folder);

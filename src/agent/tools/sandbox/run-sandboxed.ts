@@ -48,10 +48,11 @@ export async function runSandboxed(
   const commandLine = bubblewrap.buildCommand(argv, mounts, { ...limits, cwd }, infoFd);
   const [program = '', ...args] = [...(group?.commandPrefix ?? []), ...commandLine];
   const child = withoutInherited(['ignore', 'pipe', 'pipe', 'pipe'], (stdio) =>
-    spawn(program, args, { env: sandboxEnvironment, stdio }),
+    // In a group of its own, by which what a killed bwrap leaves behind is found.
+    spawn(program, args, { env: sandboxEnvironment, stdio, detached: true }),
   );
-  // bwrap ends with its parent, but not before it has asked for that.
-  const forget = processes?.add(child.pid, { isGroup: false });
+  // bwrap ends with its parent, and its child with it, but neither before it has asked for that.
+  const forget = processes?.add(child.pid, { isGroup: true });
   const output = new CommandOutput(outputPartBytes, save);
   let endReason: string | undefined;
   let sandboxPid: number | undefined;
