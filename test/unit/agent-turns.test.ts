@@ -593,6 +593,30 @@ describe('a full context', () => {
     for (const { maxTokens } of summaryRequests) expect(maxTokens).toBeLessThanOrEqual(max_tokens / 2);
   });
 
+  it('is no end to a task of 300 turns on 8,192 tokens', async () => {
+    // Four characters a token, as in English.
+    const limit = 4 * 8192;
+    const lengths: number[] = [];
+    async function* step(request: ChatModelRequest): AsyncGenerator<ChatModelEvent, void, undefined> {
+      const texts = request.messages.map(({ content }) => content);
+      const length = texts.join('').length;
+      if (length > limit) throw new AgentError('invalid', 'context_length_exceeded', 'too long');
+      lengths.push(length);
+      const isSummary = request.tools.length === 0;
+      // The number of the last call is in its result, or in the summary that replaced it.
+      const numbers = texts.flatMap((text) => [...text.matchAll(/seen (\d+)/g)].map(([, n]) => Number(n)));
+      const last = Math.max(0, ...numbers);
+      if (isSummary) yield* textAnswer(`We have seen ${last}.`, 5);
+      else yield* last < 299 ? toolCallAnswer('look', { n: last + 1 }) : textAnswer(`All of ${last} seen.`);
+    }
+    const long = readTool('look', ({ n }) => okOutput(`seen ${String(n)} ${'y'.repeat(3000)}`));
+    const world = turnWorld({ steps: [step], tools: [long] });
+    const result = await world.run({ prompt: 'Look at all.', limits: { max_turns: 400 } });
+    expect(result).toMatchObject({ kind: 'answer', text: 'All of 299 seen.', turns: 300 });
+    expect(world.types().filter((type) => type === 'tool_result')).toHaveLength(299);
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(limit);
+  });
+
   it('ends a task that not even a summary makes fit', async () => {
     const { step } = limited(10, 'A long summary that does not fit either.');
     const world = turnWorld({ steps: [step], tools: [short] });
