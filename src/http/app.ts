@@ -104,7 +104,10 @@ export function createApp({
       if (!frames) return response;
       setRequestIdHeaders(response.headers, exchange.requestId);
       const head = Object.fromEntries(response.headers);
-      return deliver(new OutgoingResponse(response.status, head, frames), {
+      // A stream may have no end, and its frames are not sent.
+      if (exchange.method === 'HEAD') frames.cancel();
+      const body = exchange.method === 'HEAD' ? '' : frames;
+      return deliver(new OutgoingResponse(response.status, head, body), {
         outgoing: exchange.outgoing,
         disconnectSignal: exchange.disconnectSignal,
         onFault: (error) => onFault(exchange.requestId, error),

@@ -166,10 +166,12 @@ describe('the agent plane under abuse', () => {
     );
     const type = fc.constantFrom('application/json', 'application/json', 'text/plain');
     const query = fc.constantFrom('', '', '?after=1e3', '?limit=%F0', '?after=1&after=2');
-    const writing = routes.filter(({ method }) => method !== 'GET');
+    // The feed of events has no end; test/http/agent-events.test.ts has its parameters.
+    const ending = routes.filter(({ method, path }) => method !== 'GET' || path !== '/agent/v1/events');
+    const writing = ending.filter(({ method }) => method !== 'GET');
     await fc.assert(
       fc.asyncProperty(
-        fc.constantFrom(...writing, ...routes),
+        fc.constantFrom(...writing, ...ending),
         fc.constantFrom(...ids),
         body,
         type,

@@ -179,10 +179,11 @@ describe('every route', () => {
 
   test('HEAD answers like GET, without the body', async () => {
     for (const { path } of operations.filter(({ method }) => method === 'GET')) {
-      const [got, head] = [
-        await at.get(path, at.bearer),
-        await at.call('HEAD', path, { headers: at.bearer }),
-      ];
+      const got = await at.open('GET', path, { headers: at.bearer });
+      // The feed of events has no end.
+      if (path === '/agent/v1/events') expect(got.status).toBe(200);
+      else await got.rest();
+      const head = await at.call('HEAD', path, { headers: at.bearer });
       expect([path, head.status]).toEqual([path, got.status]);
     }
   });

@@ -1,4 +1,5 @@
 /** Agents that hand work on to tasks of their own. */
+import { createHash, createPublicKey, verify } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
@@ -53,8 +54,28 @@ async function openWorld(
   return { ...world, lead, ended, receipt };
 }
 
+interface InfoOfKey {
+  readonly receipt_key: { readonly public_key: string };
+}
+
+const canonical = (value: unknown): string =>
+  value instanceof Object
+    ? `{${Object.entries(value)
+        .toSorted(([a], [b]) => (a < b ? -1 : 1))
+        .map(([name, one]) => `${JSON.stringify(name)}:${canonical(one)}`)
+        .join(',')}}`
+    : JSON.stringify(value);
+
+function isValid({ digest, signature, ...signed }: Readonly<Record<string, unknown>>, key: string): boolean {
+  const expected = `sha256:${createHash('sha256').update(canonical(signed)).digest('hex')}`;
+  const x = Buffer.from(key, 'base64').toString('base64url');
+  const publicKey = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' });
+  const { value } = signature as { value: string };
+  return digest === expected && verify(null, Buffer.from(expected), publicKey, Buffer.from(value, 'base64'));
+}
+
 it('hands work on side by side, to tasks with their own streams and receipts', async () => {
-  const { lead, detail, events, receipt, gateway, json } = await openWorld({
+  const { lead, detail, events, receipt, gateway, json, call } = await openWorld({
     LEAD: [delegate({ prompt: 'ONE part' }, { prompt: 'TWO part', max_turns: 2 })],
   });
   await (await lead('LEAD')).text();
@@ -68,7 +89,11 @@ it('hands work on side by side, to tasks with their own streams and receipts', a
     expect((await events(id)).map(({ type }) => type)).toContain('answer');
     expect(await receipt(id)).toMatchObject({ parent: 't1', outcome: 'completed' });
   }
-  expect(await receipt('t1')).toMatchObject({ delegated: ['t2', 't3'] });
+  expect(await receipt('t1')).toMatchObject({ delegated: 't2,t3' });
+  // By another program than the host's: the one of docs/receipts.md.
+  const info = (await (await call('GET', '/../../host/v1/info')).json()) as InfoOfKey;
+  for (const id of ['t1', 't2', 't3'])
+    expect(isValid(await receipt(id), info.receipt_key.public_key)).toBe(true);
   // It knows nothing of the conversation of the other.
   const child = gateway.requests.find(({ body }) => JSON.stringify(body.messages).includes('ONE part'));
   expect(child?.body.messages.filter(({ role }) => role === 'user')).toHaveLength(1);

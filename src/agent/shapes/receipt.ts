@@ -22,7 +22,11 @@ export const workReceipt = z
     agent: text.optional(),
     workflow: text.optional(),
     parent: text.optional().describe('The task or run that handed the work on.'),
-    delegated: z.array(text).optional().describe('Tasks that work was handed on to.'),
+    delegated: text
+      .optional()
+      .describe(
+        'Tasks that work was handed on to, separated by commas: programs that verify receipts need not know lists.',
+      ),
     endpoint_id: text.optional(),
     seq: z.int().optional().describe('Position in the chain of its host, from 1.'),
     prev_digest: text.describe('Digest of the previous receipt; `sha256:` and 64 zeros for the first.'),

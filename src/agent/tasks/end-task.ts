@@ -72,9 +72,9 @@ export async function endTask(
 }
 
 /** Tasks that a task or run handed work on to, for its receipt. */
-export async function delegatedBy(tx: Tx, id: string): Promise<{ delegated?: string[] }> {
+export async function delegatedBy(tx: Tx, id: string): Promise<{ delegated?: string }> {
   const rows = await tx.selectFrom('tasks').select('id').where('parent', '=', id).orderBy('n').execute();
-  return rows.length === 0 ? {} : { delegated: rows.map((row) => row.id) };
+  return rows.length === 0 ? {} : { delegated: rows.map((row) => row.id).join(',') };
 }
 
 /** Totals of all parts. Tokens are known only when all parts know them. */
