@@ -47,8 +47,8 @@ export default defineConfig({
   plugins: [
     {
       name: 'executable-programs',
-      writeBundle: ({ dir = 'dist' }) => {
-        for (const program of programs) chmodSync(`${dir}/${program}`, 0o755);
+      writeBundle: ({ dir = 'dist' }, bundle) => {
+        for (const program of programs) if (program in bundle) chmodSync(`${dir}/${program}`, 0o755);
       },
     },
   ],

@@ -64,7 +64,8 @@ export class EventText {
       case 'tool_result': {
         // What was streamed is not repeated; its first line says how it ended.
         const [firstLine = ''] = event.output.split('\n', 1);
-        const output = event.call_id === this.#streamedCall ? firstLine : event.output;
+        const isStreamed = this.#streamedCall !== undefined && event.call_id === this.#streamedCall;
+        const output = isStreamed ? firstLine : event.output;
         this.#addOutput(output, event.ok ? 'dim' : 'bad');
         break;
       }
