@@ -16,13 +16,16 @@ const NameList = ({ names, emptyText }: { names: readonly string[]; emptyText: s
 
 /** Permissions of all agents of a workflow together. Running the workflow consents to them. */
 export function ConsentFacts({ consent }: { consent: Consent }) {
-  const { tools, read, write, network, models, workspace, schedule, destructive } = consent;
+  const { tools, read, write, network, models, workflows, workspace, schedule, destructive } = consent;
   return (
     <>
       <Facts
         facts={[
           ['Starts', schedule ? scheduleText(schedule) : 'manually'],
           ['Models', <NameList key="models" names={models} emptyText="none" />],
+          ...(workflows.length === 0
+            ? []
+            : [['Runs workflows', <NameList key="workflows" names={workflows} emptyText="none" />] as const]),
           ['Tools', <NameList key="tools" names={tools} emptyText="none" />],
           ['Read paths', <NameList key="read" names={read} emptyText="nothing" />],
           ['Write paths', <NameList key="write" names={write} emptyText="nothing" />],
