@@ -1,4 +1,5 @@
 import { isRecord } from '../../util/json.ts';
+import { parseRetryAfterMs } from '../../util/retry-after.ts';
 import { readErrorFields } from '../../wires/chat/failure.ts';
 import { isContextOverflow, safeMessage } from '../../wires/core/provider-faults.ts';
 import { AgentError } from '../errors.ts';
@@ -19,14 +20,6 @@ export function connectionError(url: string, cause: unknown): AgentError {
   }
   const message = `The gateway at ${host} cannot be reached. Check [gateway] url in the configuration.`;
   return new AgentError('unavailable', 'gateway_unreachable', message, { cause });
-}
-
-/** `Retry-After` in milliseconds: seconds, or a date. */
-function readRetryAfter(headers: Headers): number | undefined {
-  const value = headers.get('retry-after');
-  if (value === null) return undefined;
-  const ms = /^\d+(?:\.\d+)?$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
-  return Number.isFinite(ms) ? Math.max(0, ms) : undefined;
 }
 
 /** The stream ended without a finish reason. */
@@ -103,7 +96,7 @@ export function toAgentError(
     case 503:
     case 529:
       return new AgentError('too_many', 'gateway_busy', `The gateway is busy (${status}).${detail}`, {
-        retryAfterMs: readRetryAfter(headers),
+        retryAfterMs: parseRetryAfterMs((name) => headers.get(name)),
       });
     default:
       return new AgentError('unavailable', 'gateway_failed', `The gateway failed (${status}).${detail}`, {

@@ -1,3 +1,4 @@
+import { parseRetryAfterMs } from '../../util/retry-after.ts';
 import { systemCode } from '../../util/system-code.ts';
 
 export type PostResult =
@@ -27,7 +28,8 @@ export async function postEvent(
     if (ok) return { kind: 'delivered' };
     if (status === 410) return { kind: 'gone' };
     const error = `status ${status}${status >= 300 && status < 400 ? ': redirects are not followed' : ''}`;
-    return { kind: 'failed', error, ...readRetryAfter(response.headers.get('retry-after')) };
+    const retryAfterMs = parseRetryAfterMs((name) => response.headers.get(name));
+    return { kind: 'failed', error, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
   } catch (error) {
     signal.throwIfAborted();
     if (timeout.aborted) return { kind: 'failed', error: `no response within ${timeoutMs / 1000} s` };
@@ -39,10 +41,4 @@ export async function postEvent(
       error: systemCode(cause) ?? systemCode(error) ?? refusal ?? 'the request failed',
     };
   }
-}
-
-function readRetryAfter(value: string | null): { readonly retryAfterMs?: number } {
-  if (value === null) return {};
-  const ms = /^\d{1,9}$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now();
-  return ms > 0 ? { retryAfterMs: ms } : {};
 }

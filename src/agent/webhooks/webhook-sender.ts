@@ -128,7 +128,7 @@ export class WebhookSender {
     const { feed, config, timings, store } = this.#options;
     const maxWaitMs = 2 * timings.maxDelayMs;
     let cursor = -1;
-    // Of the monotonic clock, which never jumps.
+    // By the monotonic clock, which never jumps.
     let nextMs = Number.NEGATIVE_INFINITY;
     while (!this.#isDisabled && (await this.#hasLease(deliveries))) {
       signal.throwIfAborted();

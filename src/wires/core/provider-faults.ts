@@ -1,3 +1,4 @@
+import { parseRetryAfterMs } from '../../util/retry-after.ts';
 import { WireError, invalidRequest } from './error.ts';
 import type { UpstreamFault } from './wire.ts';
 
@@ -19,7 +20,7 @@ export function providerFault(
   const messageSuffix = providerMessage === '' ? '' : ` It says: ${providerMessage}`;
   const upstreamError = (answer: number, code: string, message: string) =>
     new WireError(answer, 'upstream_error', message, { code });
-  const retryAfterMs = parseRetryAfterMs(headers);
+  const retryAfterMs = parseRetryAfterMs((name) => headers[name]);
   const retryable = { isRetryable: true, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
 
   if (isOutOfCredit(status, fields)) {
@@ -186,17 +187,6 @@ export function isContextOverflow({ message, code, type }: ProviderErrorFields):
   if (overflowCodes.test(asText(code)) || overflowCodes.test(asText(type))) return true;
   const text = asText(message).slice(0, 4000);
   return overflowMessages.some((pattern) => pattern.test(text));
-}
-
-/** The provider's requested delay in ms: `retry-after-ms`, or `retry-after` in seconds or as a date. */
-function parseRetryAfterMs(headers: Readonly<Record<string, string>>): number | undefined {
-  const ms = headers['retry-after-ms'];
-  if (ms !== undefined && ms.trim() !== '' && Number(ms) >= 0) return Number(ms);
-  const retryAfterHeader = headers['retry-after'];
-  if (retryAfterHeader === undefined || retryAfterHeader.trim() === '') return undefined;
-  if (Number(retryAfterHeader) >= 0) return Number(retryAfterHeader) * 1000;
-  const date = Date.parse(retryAfterHeader);
-  return Number.isNaN(date) ? undefined : Math.max(0, date - Date.now());
 }
 
 const asText = (value: unknown): string =>
