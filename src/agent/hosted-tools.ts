@@ -4,7 +4,7 @@ import type { McpServer } from './mcp/index.ts';
 import { mcpToolName } from './mcp/index.ts';
 import type { PendingChanges } from './pending/pending-changes.ts';
 import type { ChangeTool, Tool, ToolContext, ToolOutput } from './tool.ts';
-import { describeArgumentErrors, parseArguments } from './turns/tool-arguments.ts';
+import { describeArgumentErrors, parseArguments, type ToolArguments } from './turns/tool-arguments.ts';
 import { truncateOutput } from './turns/truncate-output.ts';
 
 /** In place of an agent's name in the pending changes of a request. */
@@ -63,12 +63,12 @@ export class HostedTools {
    * @param by the caller, who approved the call beforehand
    */
   async call(tool: Tool, text: string, by: string, signal: AbortSignal): Promise<ToolOutput> {
-    const args = parseArguments(text);
-    const errors = describeArgumentErrors(tool, args);
-    if (errors !== undefined || !isRecord(args)) return failedOutput(errors ?? '');
-    if (tool.kind === 'read') return truncateOutput(await tool.run(args, contextOf(signal)));
-    const staged = await this.stage(tool, text, signal);
-    return 'output' in staged ? staged : await this.decide(staged.id, { approve: true, by }, signal);
+    if (tool.kind === 'change') {
+      const staged = await this.stage(tool, text, signal);
+      return 'output' in staged ? staged : await this.decide(staged.id, { approve: true, by }, signal);
+    }
+    const args = checkArguments(tool, text);
+    return 'output' in args ? args.output : truncateOutput(await tool.run(args.values, contextOf(signal)));
   }
 
   /** Stages the call of a tool that changes something, for a person to decide. @returns the output where it cannot */
@@ -77,15 +77,14 @@ export class HostedTools {
     text: string,
     signal: AbortSignal,
   ): Promise<{ readonly id: string } | ToolOutput> {
-    const args = parseArguments(text);
-    const errors = describeArgumentErrors(tool, args);
-    if (errors !== undefined || !isRecord(args)) return failedOutput(errors ?? '');
-    if ((await this.#options.changes.count()) >= maxWaiting)
+    const { changes } = this.#options;
+    const args = checkArguments(tool, text);
+    if ('output' in args) return args.output;
+    if ((await changes.count()) >= maxWaiting)
       return failedOutput(`${maxWaiting} changes wait for a person already; this one was not proposed.`);
     const context = contextOf(signal);
-    const proposal = await tool.propose(args, context);
-    if ('output' in proposal) return proposal;
-    return await this.#options.changes.stage(tool, proposal, context);
+    const proposal = await tool.propose(args.values, context);
+    return 'output' in proposal ? proposal : await changes.stage(tool, proposal, context);
   }
 
   /** Decides a staged call. A call that was decided before is not made again. @returns its output */
@@ -109,6 +108,15 @@ export class HostedTools {
     const { output } = await changes.get(id);
     return output ? truncateOutput(output) : failedOutput(`${id} was applied without an output.`);
   }
+}
+
+function checkArguments(
+  tool: Tool,
+  text: string,
+): { readonly values: ToolArguments } | { readonly output: ToolOutput } {
+  const values = parseArguments(text);
+  const errors = describeArgumentErrors(tool, values);
+  return errors === undefined && isRecord(values) ? { values } : { output: failedOutput(errors ?? '') };
 }
 
 export const declinedMessage = (reason: string | undefined): string =>

@@ -43,6 +43,8 @@ export interface TurnLoopRequest {
 
 /** The conversation of a task with its model, as recorded, with the prompt of the request. */
 export interface Conversation {
+  /** Unique over tasks and attempts of steps. */
+  readonly id: string;
   /** Without the system message. */
   readonly messages: readonly ChatModelMessage[];
   /** Number of the last turn, 0 before the first: numbers of turns go on over all parts. */
@@ -59,15 +61,13 @@ export interface InterruptedWork {
   readonly totals: TurnTotals;
   /** How often it was interrupted in a row, without an answer or a result in between. */
   readonly resumes: number;
-  /** Completion tokens of the turns that reported them. */
+  /** Completion tokens of the turns that reported them, and of tasks that work was handed on to. */
   readonly completionTokens: number;
   /** The calls that were begun, by id. */
   readonly calls: ReadonlyMap<string, BegunCall>;
 }
 
 export interface BegunCall {
-  /** When it was begun. */
-  readonly at: string;
   /** The change that it staged, or the question whether to repeat it. */
   readonly pendingId?: string;
   readonly isQuestion?: boolean;
@@ -77,9 +77,11 @@ export interface BegunCall {
 /** In place of a tool's name: whether a call that may have been made is to be made again. */
 export const repeatQuestion = 'repeat_call';
 
-/** What became of a change that the grants approved, when the host ended while it was being made. */
+/** What became of the change of a call, when the host ended while it was being proposed or made. */
 export type InterruptedChange =
   | { readonly kind: 'not_begun' }
+  /** It waits for a person, or was decided by one. */
+  | { readonly kind: 'staged'; readonly id: string; readonly summary: string }
   | { readonly kind: 'made'; readonly output: ToolOutput }
   | { readonly kind: 'unknown' };
 
@@ -142,15 +144,8 @@ export interface PendingChangeService {
         readonly tool: 'approval_gate' | 'rerun_step' | typeof repeatQuestion;
       },
   ): Promise<PendingChange>;
-  /**
-   * What became of the change that a call of this tool began to make, without a person's approval.
-   * @param since when the call began
-   */
-  findInterrupted(
-    owner: Pick<ToolContext, 'taskId' | 'runId' | 'step'>,
-    tool: string,
-    since: string,
-  ): Promise<InterruptedChange>;
+  /** What became of the change of a call. */
+  findInterrupted(callKey: string): Promise<InterruptedChange>;
   list(): Promise<PendingChange[]>;
   /**
    * Idempotent. The signal ends the waiting, not the application of the change.

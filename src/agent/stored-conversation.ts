@@ -2,6 +2,7 @@ import type { Store, Tx } from '../store/index.ts';
 import type { ChatModelMessage } from './chat-model.ts';
 import type { ToolOutput } from './tool.ts';
 import { unansweredCallsOf } from './turns/message-history.ts';
+import { sumDelegatedTokens } from './tasks/delegation.ts';
 import { type BegunCall, type Conversation, type InterruptedWork, repeatQuestion } from './services.ts';
 import type { TurnEvent } from './shapes/turn-event.ts';
 
@@ -12,7 +13,7 @@ export const newConversation = (
   store: Store,
   id: string,
   messages: readonly ChatModelMessage[],
-): Conversation => ({ messages, lastTurn: 0, record: recorder(store, id, messages.length) });
+): Conversation => ({ id, messages, lastTurn: 0, record: recorder(store, id, messages.length) });
 
 /** The conversation with the messages of a new part, which are stored with it. */
 export const withPart = (
@@ -22,7 +23,7 @@ export const withPart = (
   added: readonly ChatModelMessage[],
 ): Conversation => {
   const all = [...messages, ...added];
-  return { messages: all, lastTurn, record: recorder(store, id, all.length) };
+  return { id, messages: all, lastTurn, record: recorder(store, id, all.length) };
 };
 
 /**
@@ -34,7 +35,7 @@ export async function readConversation(
   store: Store,
   id: string,
   events: AsyncIterable<TurnEvent>,
-  part?: { readonly firstSeq: number },
+  part?: { readonly firstSeq: number; readonly startedAt: string },
 ): Promise<Conversation & { readonly calls: InterruptedWork['calls'] }> {
   const rows = await store.read((db) =>
     db.selectFrom('task_messages').select(['n', 'message']).where('task_id', '=', id).orderBy('n').execute(),
@@ -45,12 +46,16 @@ export async function readConversation(
   // An answer without calls and usage has no event of its own.
   const isLastRecorded = !isTurnAnswered && messages.at(-1)?.role === 'assistant';
   const turns = answeredTurns + (isLastRecorded ? 1 : 0);
+  // What a task handed on counts against its limit, too.
+  const completionTokens =
+    work.completionTokens + (part ? await sumDelegatedTokens(store, id, part.startedAt) : 0);
   return {
+    id,
     messages,
     lastTurn,
     calls: work.calls,
     record: recorder(store, id, (rows.at(-1)?.n ?? -1) + 1),
-    ...(part ? { interrupted: toInterruptedWork(turns, work) } : {}),
+    ...(part ? { interrupted: toInterruptedWork(turns, { ...work, completionTokens }) } : {}),
   };
 }
 
@@ -107,10 +112,10 @@ async function readTurns(events: AsyncIterable<TurnEvent>, firstSeq: number): Pr
     if (event.type === 'turn') lastTurn = event.n;
     if (event.type === 'tool_call') {
       lastCall = event.call_id;
-      calls.set(lastCall, { at: event.ts });
+      calls.set(lastCall, {});
     } else if (event.type === 'staged')
       calls.set(lastCall, {
-        ...(calls.get(lastCall) ?? { at: event.ts }),
+        ...calls.get(lastCall),
         pendingId: event.pending_id,
         isQuestion: event.tool === repeatQuestion,
       });
@@ -140,7 +145,7 @@ async function readTurns(events: AsyncIterable<TurnEvent>, firstSeq: number): Pr
         break;
       case 'tool_result':
         resumes = 0;
-        calls.set(event.call_id, { ...(calls.get(event.call_id) ?? { at: event.ts }), output: event.output });
+        calls.set(event.call_id, { ...calls.get(event.call_id), output: event.output });
         break;
       default:
     }

@@ -16,6 +16,8 @@ export interface ToolContext {
   /** Staged changes of the same task or run. Tools that read files show the files as these would leave them. */
   readonly staged?: StagedFiles;
   readonly signal: AbortSignal;
+  /** Names the call over all conversations; the same when the call goes on after a restart. */
+  readonly callKey?: string;
   /** For tools that hand work on; absent where none can be. */
   readonly delegation?: Delegation;
   /** Receives what the tool prints while it runs. */
@@ -24,7 +26,6 @@ export interface ToolContext {
 
 /** What a call needs to hand work on to a task of its own. */
 export interface Delegation {
-  readonly callId: string;
   /** Whether changes wait for a person's decision. */
   readonly waits: boolean;
   /** Tokens that are left to the agent; infinite where they are not limited. */
@@ -33,6 +34,8 @@ export interface Delegation {
   readonly spend: (tokens: number) => void;
   /** Does not count the time against the agent's limit. */
   readonly pauseDeadline: <T>(wait: () => Promise<T>) => Promise<T>;
+  /** Whether the call ends because the host stops: the other task goes on at the next start. */
+  readonly isHostStopping: () => boolean;
 }
 
 /** Receives pieces of the output of a call while it runs. It must not throw. */

@@ -130,6 +130,8 @@ interface Pending {
   decided_by: string | null;
   /** Id of the first change of the set that it was approved with. */
   approved_with: string | null;
+  /** The call that it comes from: its conversation and its id there. */
+  call_key: string | null;
 }
 
 interface Workflows {

@@ -11,7 +11,7 @@ afterEach(async () => {
   for (const world of open.splice(0)) await world.end();
 });
 
-type Answer = { text?: string; calls?: { name: string; arguments: object }[]; hang?: true };
+type Answer = { text?: string; calls?: { id?: string; name: string; arguments: object }[]; hang?: true };
 const delegate = (...calls: object[]): Answer => ({
   calls: calls.map((args) => ({ name: 'delegate', arguments: args })),
 });
@@ -19,7 +19,7 @@ const delegate = (...calls: object[]): Answer => ({
 /** A model that answers by the first word of the first prompt, a step for each result that it has got. */
 async function openWorld(
   answers: Readonly<Record<string, readonly Answer[]>>,
-  more: { delegates?: boolean } = {},
+  more: { flags?: string[] } = {},
 ) {
   const world = await openConversationWorld(({ body: { messages } }) => {
     const first = messages.find(({ role }) => role === 'user');
@@ -30,7 +30,7 @@ async function openWorld(
         text: `${word} has ${results.map(({ content }) => String(content)).join(' | ')}`,
       }
     );
-  });
+  }, more);
   open.push(world);
   mkdirSync(world.folder, { recursive: true });
   const spec = {
@@ -38,7 +38,7 @@ async function openWorld(
     instructions: 'Lead.',
     model: 'scripted',
     grants: {
-      tools: ['fs_*', ...(more.delegates === false ? [] : ['delegate'])],
+      tools: ['fs_*', 'delegate'],
       read: [world.folder],
       write: [world.folder],
     },
@@ -162,6 +162,41 @@ it('is stopped with the task, and is not handed on without end', async () => {
   expect(String((await detail('t3'))['answer'])).toContain('handed on over 4 levels at most');
   expect((await detail('t6'))['parent']).toBe('t5');
   expect((await call('GET', '/tasks/t7')).status).toBe(404);
+});
+
+it('is a task of its own for each attempt of a step, whatever ids the model gives its calls', async () => {
+  const { call, json, ended, folder } = await openWorld(
+    { LEAD: [{ calls: [{ id: 'same', name: 'delegate', arguments: { prompt: 'ONE', agent: 'lead' } }] }] },
+    { flags: ['--enable-all-workflows'] },
+  );
+  const source = `[ensemble]
+name = "again"
+[entry]
+kind = "armed"
+[agents.a]
+instructions = "Lead."
+model = "scripted"
+[agents.a.grants]
+tools = ["fs_*", "delegate"]
+read = [${JSON.stringify(folder)}]
+write = [${JSON.stringify(folder)}]
+[[steps]]
+id = "s"
+agent = "a"
+prompt = "LEAD"
+`;
+  const type = { 'content-type': 'text/plain' };
+  expect((await call('POST', '/workflows', undefined, type, source)).status).toBe(201);
+  const [line = ''] = (await (await call('POST', '/workflows/again/runs', {})).text()).split('\n');
+  const { run_id: id } = JSON.parse(line) as { run_id: string };
+  for (const cycle of [1, 2]) {
+    expect((await call('POST', `/runs/${id}/run-now`)).status).toBe(200);
+    await until(async () => {
+      const run = (await json('GET', `/runs/${id}`)).body;
+      return run['state'] === 'suspended' && run['wrapper_cycle'] === cycle;
+    });
+    expect(await ended(`t${cycle}`)).toMatchObject({ state: 'completed', parent: id });
+  }
 });
 
 it('counts its tokens against the limit of the agent', async () => {

@@ -147,6 +147,26 @@ describeDatabases('composite steps', (url) => {
     await becomes(paused, { state: 'cancelled' });
   });
 
+  it('begins no more items once it is to pause, and says once that a step began', async () => {
+    const { outside, start, begin, becomes, json, turns, detail, kill } = await world();
+    const each = step('each', 'hold {{item}}', 'foreach = "inputs.xs"');
+    outside.define('w', `${list('xs')}${agents}${each}`, parallel(2));
+    const id = await begin('w', { inputs: { xs: ['a', 'b', 'c', 'd', 'e'] } });
+    await expect.poll(() => turns.requests.length).toBe(2);
+    await json('POST', `runs/${id}/pause`);
+    for (const name of ['a', 'b']) outside.holds.release(name);
+    await becomes(id, { state: 'paused' });
+    expect(turns.requests).toHaveLength(2);
+    expect((await detail(id)).step_records).toHaveLength(3);
+    await kill();
+    const next = await start();
+    for (const name of ['c', 'd', 'e']) outside.holds.release(name);
+    await next.json('POST', `runs/${id}/resume`);
+    await next.becomes(id, { state: 'completed', result: ['a', 'b', 'c', 'd', 'e'] });
+    const starts = (await next.events(id)).filter(({ type }) => type === 'step_start');
+    expect(starts.filter((one) => 'step' in one && one.step === 'each')).toHaveLength(1);
+  });
+
   it('lets several branches wait for a person at once, and another run run meanwhile', async () => {
     const { outside, begin, becomes, json, pending, detail } = await world();
     const gated = (id: string) => `[[steps]]\nid = "${id}"\ngate = { kind = "approval" }\n`;

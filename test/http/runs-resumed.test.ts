@@ -100,6 +100,28 @@ describe('a step whose host was killed', () => {
     expect(readFileSync(join(world.folder, 'notes.md'), 'utf8')).toBe('new\n');
   });
 
+  it('counts its tokens once, also when the host was stopped in good order', async () => {
+    const world = await openWorld([write('notes.md')], []);
+    const id = await world.begin();
+    await until(async () => (await world.pending()).length === 1);
+    const [change] = await world.pending();
+    await world.stop();
+    await world.start();
+    expect((await world.call('POST', `/pending/${change?.id}/approve`)).status).toBe(200);
+    await until(async () => (await world.run(id))['state'] === 'completed');
+    const used = (await world.runEvents(id)).flatMap((line) => {
+      const event = line['event'] as { type: string; prompt_tokens: number; completion_tokens: number };
+      return line.type === 'step_event' && event.type === 'usage' ? [event] : [];
+    });
+    expect(used).toHaveLength(2);
+    const sum = (member: 'prompt_tokens' | 'completion_tokens') =>
+      used.reduce((total, event) => total + event[member], 0);
+    expect((await world.run(id))['tokens']).toEqual({
+      prompt: sum('prompt_tokens'),
+      completion: sum('completion_tokens'),
+    });
+  });
+
   it('is cancelled while it waits, after a restart, too', async () => {
     const world = await openWorld([write('notes.md')], []);
     const id = await world.begin();

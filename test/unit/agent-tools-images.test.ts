@@ -115,6 +115,7 @@ describe('images of a conversation', () => {
   it('are stored without their bytes, and read again after an interruption', async () => {
     const stored: ChatModelMessage[] = [];
     const conversation = {
+      id: 't1',
       messages: [],
       lastTurn: 0,
       record: (messages: readonly ChatModelMessage[]) => Promise.resolve(void stored.push(...messages)),

@@ -146,14 +146,11 @@ export class PendingChanges implements PendingChangeService {
     );
   }
 
-  async findInterrupted(
-    owner: Parameters<PendingChangeService['findInterrupted']>[0],
-    tool: string,
-    since: string,
-  ): Promise<InterruptedChange> {
-    const id = await this.#pendingStore.findAutoApproved(owner, tool, since);
+  async findInterrupted(callKey: string): Promise<InterruptedChange> {
+    const id = await this.#pendingStore.findByCall(callKey);
     if (id === undefined) return { kind: 'not_begun' };
     const row = await this.#readCurrent(id);
+    if (!isAutoApproved(row)) return { kind: 'staged', id, summary: row.summary };
     const output = readOutput(row);
     const isUnknown = (await this.#pendingStore.findReason(id)) === 'may_have_run';
     return output && !isUnknown ? { kind: 'made', output } : { kind: 'unknown' };
@@ -528,7 +525,7 @@ function unavailableReason(tool: ReturnType<Toolbox['find']>): string | undefine
 function newRow(tool: ChangeTool, proposal: Proposal, context: ToolContext) {
   if (isQuestion(tool.name)) throw new Error(`a tool may not be called '${tool.name}'`);
   const { kind, intent, summary, path, diff, baseHash, risk, payload } = proposal;
-  const { agent, taskId, runId, step, sessionId } = context;
+  const { agent, taskId, runId, step, sessionId, callKey } = context;
   return {
     kind,
     tool: tool.name,
@@ -541,6 +538,7 @@ function newRow(tool: ChangeTool, proposal: Proposal, context: ToolContext) {
     run_id: runId ?? null,
     step: step ?? null,
     session_id: sessionId ?? null,
+    call_key: callKey ?? null,
     path: path ?? null,
     diff: diff ?? null,
     base_hash: baseHash ?? null,

@@ -40,6 +40,7 @@ const emptyColumns = {
   decided_at: null,
   decided_by: null,
   approved_with: null,
+  call_key: null,
 } satisfies Partial<PendingRow>;
 
 interface PendingStoreOptions {
@@ -246,22 +247,13 @@ export class PendingStore {
     return act?.note ?? undefined;
   }
 
-  /** Id of the last change that the grants approved for a tool, from a time on. */
-  async findAutoApproved(
-    { taskId, runId, step }: { taskId?: string; runId?: string; step?: string },
-    tool: string,
-    since: string,
-  ): Promise<string | undefined> {
+  /** Id of the change that a call began to make. */
+  async findByCall(callKey: string): Promise<string | undefined> {
     const row = await this.#store.read((db) =>
       db
         .selectFrom('pending')
         .select('id')
-        .where('task_id', 'is not distinct from', taskId ?? null)
-        .where('run_id', 'is not distinct from', runId ?? null)
-        .where('step', 'is not distinct from', step ?? null)
-        .where('tool', '=', tool)
-        .where('decided_by', 'like', 'agent:%')
-        .where('created_at', '>=', since)
+        .where('call_key', '=', callKey)
         .orderBy('n', 'desc')
         .limit(1)
         .executeTakeFirst(),

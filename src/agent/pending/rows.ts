@@ -8,7 +8,9 @@ export type PendingRow = Selectable<Tables['pending']>;
 export type PendingState = PendingRow['state'];
 
 /** The public form of a row. `payload` is private to the tool. */
-export function toPendingChange(row: Omit<PendingRow, 'payload' | 'approved_with'>): PendingChange {
+export function toPendingChange(
+  row: Omit<PendingRow, 'payload' | 'approved_with' | 'call_key'>,
+): PendingChange {
   const { id, kind, tool, agent, intent, summary, risk, created_at, expires_at } = row;
   const optional = omitNulls({
     task_id: row.task_id,

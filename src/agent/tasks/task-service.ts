@@ -20,6 +20,7 @@ import { RunningTask } from './running-task.ts';
 import { requestDigest } from '../idempotency.ts';
 import { findTaskByKey, insertTask, type NewTask, type StartedTask } from './insert-task.ts';
 import { readStoredEvents } from './stored-events.ts';
+import { delegationKey } from './delegation.ts';
 import { findPartByKey, insertPart, partId, readPart, requestOfPart, taskRunning } from './parts.ts';
 import { describeOpenCalls, newConversation, readConversation, withPart } from '../stored-conversation.ts';
 import { partMessages, promptMessage } from '../turns/message-history.ts';
@@ -132,12 +133,15 @@ export class TaskService implements LiveSessionSource {
     const { store, log, agents, chatModels } = this.#options;
     const row = await this.#row(id);
     if (row.state !== 'running') return;
-    const { request, firstSeq } = await store.read((db) => readPart(db, row));
+    const { request, firstSeq, startedAt } = await store.read((db) => readPart(db, row));
     const end = async (message: string) => {
       const event = { type: 'aborted', reason: 'error', message } as const;
       await endOrphanedTask(this.#options, id, event, firstSeq);
     };
-    const conversation = await readConversation(store, id, readStoredEvents(store, id), { firstSeq });
+    const conversation = await readConversation(store, id, readStoredEvents(store, id), {
+      firstSeq,
+      startedAt,
+    });
     if (conversation.messages.length === 0) return await end(endedMessage);
     if ((conversation.interrupted?.resumes ?? 0) >= maxResumes)
       return await end(`The host ended ${maxResumes + 1} times during this task.`);
@@ -271,9 +275,17 @@ export class TaskService implements LiveSessionSource {
   }
 
   /** Starts a task that another one hands work on to; a call that is made again finds its task. @throws AgentError */
-  async delegate(request: TaskRequest, { id, agent, callKey }: TaskParent): Promise<string> {
-    // No key that comes in a header has a line break.
-    const created = await this.create(request, `\ndelegate ${callKey}`, { by: `agent:${agent}` }, id);
+  async delegate(
+    { id, agent, callKey }: TaskParent,
+    makeRequest: () => Promise<TaskRequest>,
+  ): Promise<string> {
+    const key = delegationKey(callKey);
+    // Whatever the request would be now: what is left of the caller's tokens, or an agent, may have changed since.
+    const existing = await this.#options.store.read((db) =>
+      db.selectFrom('tasks').select('id').where('idempotency_key', '=', key).executeTakeFirst(),
+    );
+    if (existing) return existing.id;
+    const created = await this.create(await makeRequest(), key, { by: `agent:${agent}` }, id);
     return created.id;
   }
 

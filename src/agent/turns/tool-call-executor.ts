@@ -7,6 +7,7 @@ import { AgentError } from '../errors.ts';
 import type { ChatModelToolCall } from '../chat-model.ts';
 import {
   type BegunCall,
+  type InterruptedChange,
   type PendingChangeService,
   repeatQuestion,
   type StoreSessions,
@@ -165,20 +166,23 @@ export class ToolCallExecutor {
   }
 
   async #goOnWith(call: ChatModelToolCall, begun: BegunCall): Promise<ToolCallOutcome> {
-    const { changes, request, tools } = this.#options;
+    const { changes, request, tools, emit } = this.#options;
     const { pendingId } = begun;
-    if (pendingId !== undefined) {
-      if (begun.isQuestion) return await this.#repeatIfApproved(call, pendingId);
-      if (request.onStaged !== 'wait') return stagedOutcome(pendingId);
-      return await this.#withOutput(call, (onOutput) =>
-        this.#calls.run((running) => this.#awaitDecision(pendingId, running, onOutput)),
-      );
-    }
+    if (pendingId !== undefined)
+      return begun.isQuestion
+        ? await this.#repeatIfApproved(call, pendingId)
+        : await this.#goOnStaged(call, pendingId);
     if (tools.get(call.name)?.kind !== 'change') return await this.#runBegun(call);
-    const change = await changes.findInterrupted(request.owner, call.name, begun.at);
+    const key = this.#keyOf(call.id);
+    const change: InterruptedChange =
+      key === undefined ? { kind: 'unknown' } : await changes.findInterrupted(key);
     switch (change.kind) {
       case 'not_begun':
         return await this.#runBegun(call);
+      case 'staged':
+        // The host ended before it had told so.
+        await emit({ type: 'staged', pending_id: change.id, tool: call.name, summary: change.summary });
+        return await this.#goOnStaged(call, change.id);
       case 'made':
         return change.output;
       case 'unknown':
@@ -186,6 +190,24 @@ export class ToolCallExecutor {
         if (request.onStaged !== 'wait') return failedOutcome('interrupted', interruptedMessage);
         return await this.#repeatIfApproved(call, await this.#askToRepeat(call));
     }
+  }
+
+  async #goOnStaged(call: ChatModelToolCall, id: string): Promise<ToolCallOutcome> {
+    if (this.#options.request.onStaged !== 'wait') return stagedOutcome(id);
+    return await this.#withOutput(call, (onOutput) =>
+      this.#calls.run((running) => this.#awaitDecision(id, running, onOutput)),
+    );
+  }
+
+  /** The conversation and the id in it; undefined where the conversation is not recorded. */
+  #keyOf(callId: string): string | undefined {
+    const { conversation } = this.#options.request;
+    return conversation && `${conversation.id} ${callId}`;
+  }
+
+  #keyMember(callId: string): Pick<ToolContext, 'callKey'> {
+    const callKey = this.#keyOf(callId);
+    return callKey === undefined ? {} : { callKey };
   }
 
   /** Asks a person whether to make a call again that may have been made. @returns the id of the question */
@@ -274,24 +296,24 @@ export class ToolCallExecutor {
   ): Promise<ToolCallOutcome> {
     const { request, changes, budget, deadline } = this.#options;
     const signal = AbortSignal.any([this.#options.signal, running.signal]);
+    const isHostStopping = () => request.isHostStopping?.() === true;
     const delegation = {
-      callId,
       waits: request.onStaged === 'wait',
       tokensLeft: () => budget.tokensLeft,
       spend: (tokens: number) => budget.spend(tokens),
       pauseDeadline: <T>(wait: () => Promise<T>) => deadline.pauseWhile(wait),
+      isHostStopping,
     };
-    const context = { ...this.#context, signal, onOutput, delegation };
+    const context = { ...this.#context, signal, onOutput, delegation, ...this.#keyMember(callId) };
     if (tool.kind === 'read') {
-      const isOver = () => tool.isWaiting === true && request.isHostStopping?.() === true;
       return await raceAbort(tool.run(args, context), signal).catch((error: unknown) => {
-        throw isOver() ? new SuspendedWhileWaiting() : error;
+        throw tool.isWaiting === true && isHostStopping() ? new SuspendedWhileWaiting() : error;
       });
     }
     const proposal = await raceAbort(tool.propose(args, context), signal);
     if ('output' in proposal) return proposal;
     const isAutoApproved = request.agent.grants.auto_approve.some((glob) => globMatches(glob, tool.name));
-    if (!isAutoApproved) return await this.#stage(tool, proposal, span, running, onOutput);
+    if (!isAutoApproved) return await this.#stage(tool, proposal, { span, callId, running, onOutput });
     await request.beforeEffect?.();
     return await raceAbort(changes.applyNow(tool, proposal, context), signal);
   }
@@ -299,16 +321,17 @@ export class ToolCallExecutor {
   async #stage(
     tool: ChangeTool,
     proposal: Proposal,
-    span: TraceSpan<'tool'>,
-    running: RunningCall,
-    onOutput: OnOutput,
+    { span, callId, running, onOutput }: CallInProgress,
   ): Promise<ToolCallOutcome> {
     const { request, changes, emit } = this.#options;
     const waitsForDecision = request.onStaged === 'wait';
     // A staged change may be applied at any time.
     if (waitsForDecision) await request.beforeEffect?.();
     // Not interruptible: the event of a staged change must be emitted, so that the change can be withdrawn later.
-    const { id, summary } = await changes.stage(tool, proposal, this.#context);
+    const { id, summary } = await changes.stage(tool, proposal, {
+      ...this.#context,
+      ...this.#keyMember(callId),
+    });
     span.attributes.staged = true;
     await emit({ type: 'staged', pending_id: id, tool: tool.name, summary });
     if (!waitsForDecision) return stagedOutcome(id);

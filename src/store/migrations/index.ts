@@ -7,7 +7,7 @@ import { up as changeSets } from './005-change-sets.ts';
 import { up as conversations } from './006-conversations.ts';
 import { up as webhooks } from './007-webhooks.ts';
 import { up as nestedWorkflows } from './008-nested-workflows.ts';
-import { up as delegation } from './009-delegation.ts';
+import { up as calls } from './009-calls.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -19,5 +19,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '006-conversations': { up: conversations },
   '007-webhooks': { up: webhooks },
   '008-nested-workflows': { up: nestedWorkflows },
-  '009-delegation': { up: delegation },
+  '009-calls': { up: calls },
 };

@@ -11,8 +11,12 @@ const maxDepth = 4;
 
 /** What the tool needs of the tasks. */
 export interface DelegatedTasks {
-  /** Starts a task, or finds the one that the same call started before. @throws AgentError */
-  delegate(request: TaskRequest, parent: TaskParent): Promise<string>;
+  /**
+   * Starts a task, or finds the one that the same call started before.
+   * @param request of a new one
+   * @throws AgentError
+   */
+  delegate(parent: TaskParent, request: () => Promise<TaskRequest>): Promise<string>;
   /** Resolves when a task has ended. Rejects with the signal's reason. */
   waitForEnd(id: string, signal: AbortSignal): Promise<TaskDetail>;
   /** How many tasks are above it. */
@@ -72,7 +76,7 @@ export function delegateTool(tasks: () => DelegatedTasks, agents: Pick<AgentStor
       try {
         return await delegate(
           tasks(),
-          await toRequest(args, context, delegation, agents),
+          () => toRequest(args, context, delegation, agents),
           context,
           delegation,
         );
@@ -129,28 +133,27 @@ async function toRequest(
 
 async function delegate(
   tasks: DelegatedTasks,
-  request: TaskRequest,
-  { agent, taskId, runId, step, signal }: ToolContext,
-  { callId, spend, pauseDeadline }: Delegation,
+  request: () => Promise<TaskRequest>,
+  { agent, taskId, runId, callKey = '', signal }: ToolContext,
+  { spend, pauseDeadline, isHostStopping }: Delegation,
 ): Promise<ToolOutput> {
   const parentId = taskId ?? runId ?? '';
   if (taskId !== undefined && (await tasks.depthOf(taskId)) >= maxDepth - 1)
     return failed(`Work is handed on over ${maxDepth} levels at most: do it yourself.`);
-  const parent = { id: parentId, agent, callKey: [parentId, step ?? '', callId].join(' ') };
-  const id = await tasks.delegate(request, parent);
+  const id = await tasks.delegate({ id: parentId, agent, callKey }, request);
   let detail: TaskDetail;
   try {
     // It has a time limit of its own.
     detail = await pauseDeadline(() => tasks.waitForEnd(id, signal));
   } catch (error) {
-    // Stopped by a person, or at a limit of the parent; a host that stops ends all tasks itself.
-    await tasks.stopTask(id, `agent:${agent}`).catch(() => undefined);
+    // A person stopped it, or a limit of the parent did. When the host stops, both go on at its next start.
+    if (!isHostStopping()) await tasks.stopTask(id, `agent:${agent}`).catch(() => undefined);
     throw error;
   }
   spend(detail.tokens?.completion ?? 0);
   return detail.answer === undefined
-    ? failed(`Task ${id} (${request.agent}) ended without an answer: ${detail.message ?? detail.state}`)
-    : { ok: true, output: `Task ${id} (${request.agent}) answered:\n${detail.answer}`, truncated: false };
+    ? failed(`Task ${id} (${detail.agent}) ended without an answer: ${detail.message ?? detail.state}`)
+    : { ok: true, output: `Task ${id} (${detail.agent}) answered:\n${detail.answer}`, truncated: false };
 }
 
 const tooWide = (faults: readonly string[]): AgentError =>

@@ -34,7 +34,10 @@ export async function resumedConversation(
   if (attempts === 0 || (error !== null && state !== 'interrupted')) return undefined;
   const id = attemptId(segment, step, attempts);
   const events = eventsOfStep(services.store, row.id, step);
-  const conversation = await readConversation(services.store, id, events, { firstSeq: 0 });
+  const conversation = await readConversation(services.store, id, events, {
+    firstSeq: 0,
+    startedAt: row.started_at,
+  });
   const hasAnswered = conversation.messages.some(({ role }) => role === 'assistant');
   return hasAnswered && (conversation.interrupted?.resumes ?? 0) < maxResumes ? conversation : undefined;
 }

@@ -88,6 +88,7 @@ export async function runAttempt(
         },
         trace: { span, idPrefix },
         onStaged: 'wait',
+        isHostStopping: () => stopping.aborted,
         whileWaiting: (wait) => segment.lease.waitForPerson(wait, signal),
         beforeEffect: () => markSideEffects(segment, step.id),
       },

@@ -92,7 +92,7 @@ async function runAttempts(segment: Segment, step: Step, span: TraceSpan<'step'>
     );
     if (result.kind === 'completed') return await endStep(segment, step, 'completed', result);
     if (result.kind === 'cancelled') return await endStep(segment, step, 'cancelled', result);
-    if (result.kind === 'stopped') return await storeInterruption(segment, step, result);
+    if (result.kind === 'stopped') return await storeInterruption(segment, step);
     if (attemptsLeft === 0 || requests.cancel !== undefined)
       return await endStep(segment, step, 'failed', result);
     await storeFailure(segment, step, result);
@@ -104,9 +104,16 @@ async function runAttempts(segment: Segment, step: Step, span: TraceSpan<'step'>
 /** Runs a step that consists of others. They have records, attempts and retries of their own. */
 async function runParts(segment: Segment, step: Step): Promise<StepResult> {
   const { services, row, writer, records } = segment;
-  const record = nextStepRow(row, step, records, services.store.time(), 'running');
-  await writer.appendWith({ type: 'step_start', step: step.id, attempt: 1 }, (tx) => upsertStep(tx, record));
-  records.set(step.id, record);
+  // After a restart, or a gate in a workflow that it runs, it goes on.
+  const hasBegun = [...records.keys()].some(
+    (id) => id.startsWith(`${step.id}[`) || id.startsWith(`${step.id}.`),
+  );
+  if (!hasBegun) {
+    const record = nextStepRow(row, step, records, services.store.time(), 'running');
+    const event = { type: 'step_start', step: step.id, attempt: 1 } as const;
+    await writer.appendWith(event, (tx) => upsertStep(tx, record));
+    records.set(step.id, record);
+  }
   const result = await runComposite(segment, step);
   if (result.kind === 'suspended' || result.kind === 'stopped') return result;
   return await endStep(segment, step, result.kind, result.kind === 'cancelled' ? {} : result);
@@ -226,13 +233,12 @@ async function storeFailure(segment: Segment, step: Step, { error, usage }: Step
   });
 }
 
-/** Stores that the stop of the host interrupted the step. */
-async function storeInterruption(segment: Segment, step: Step, { usage }: StepOutput): Promise<StepResult> {
+/** Stores that the stop of the host interrupted the step. The attempt goes on, with what it has used, at the next start. */
+async function storeInterruption(segment: Segment, step: Step): Promise<StepResult> {
   const { row } = segment;
   await updateStep(segment, step, { state: 'interrupted', error: 'shutdown' }, async (tx) => {
     const last_event = `interrupted in '${step.id}': the host was stopped`;
     await updateRun(tx, row.id, ['running'], { last_event, waiting_on: null });
-    if (usage) await addUsage(tx, row.id, usage);
   });
   return { kind: 'stopped' };
 }

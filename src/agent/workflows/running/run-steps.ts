@@ -50,8 +50,9 @@ async function runSideBySide(segment: Segment, steps: readonly Step[]): Promise<
         continue;
       }
       const ready = steps.filter((step) => !inProgress.has(step.id) && isReady(segment, step));
-      const atOnce = ready.filter((step) => !suspendsRun(segment, step));
-      for (const step of atOnce) advance(step);
+      // No more than may work: what is begun is ended before the run pauses or fails.
+      const free = segment.parallel - inProgress.size;
+      for (const step of ready.filter((one) => !suspendsRun(segment, one)).slice(0, free)) advance(step);
       const [gated] = ready;
       if (inProgress.size > 0) await waitForOne();
       else if (gated) advance(gated);
