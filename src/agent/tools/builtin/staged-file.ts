@@ -267,7 +267,13 @@ export class FileChanges {
     write: readonly string[],
     use: (folder: Folder, name: string) => Promise<Answer>,
   ): Promise<Answer | typeof absentHash | undefined> {
-    const allowed = await this.#resolve(path, write);
+    const allowed = await this.#resolve(path, write).catch((error: unknown) => {
+      // Nothing lies below a file.
+      if (error instanceof Refusal && systemErrorCode(error.cause) === 'ENOTDIR')
+        return 'below_file' as const;
+      throw error;
+    });
+    if (allowed === 'below_file') return absentHash;
     if (allowed.path !== path) return undefined;
     if (allowed.missing.length > 0) return absentHash;
     const folder = await this.#confinement.openParent(allowed);
