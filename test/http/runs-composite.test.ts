@@ -283,10 +283,11 @@ ${agents}${step('draft', 'say {{workflow}} {{inputs.topic}} {{inputs.tone}}')}${
   });
 
   it('asks about each branch that may have had effects before it runs again', async () => {
-    const { outside, start, begin, kill, turns } = await world();
+    const { outside, start, begin, kill } = await world();
     outside.define('w', `${agents}${step('a', 'effect\nhold a')}${step('b', 'effect\nhold b')}`, parallel(2));
     const id = await begin('w');
-    await expect.poll(() => turns.requests.length).toBe(2);
+    // Both have stored that they may have had effects.
+    await expect.poll(() => [...outside.holds.waiting].sort()).toEqual(['a', 'b']);
     await kill();
     const next = await start();
     for (const name of ['a', 'b']) outside.holds.release(name);

@@ -14,6 +14,8 @@ type Emit = (event: NewTurnEvent) => Promise<void>;
 /** Prompts that are held until a test lets them go; shared by the hosts of a test. */
 export class HeldPrompts {
   readonly #held = new Map<string, PromiseWithResolvers<string>>();
+  /** The names of the prompts that wait. */
+  readonly waiting = new Set<string>();
 
   /** What a held prompt answers. */
   release(name: string, text = name): void {
@@ -21,9 +23,14 @@ export class HeldPrompts {
   }
 
   async wait(name: string, signal: AbortSignal): Promise<string> {
-    const text = await raceAbort(this.#of(name).promise, signal);
-    this.#held.delete(name);
-    return text;
+    this.waiting.add(name);
+    try {
+      const text = await raceAbort(this.#of(name).promise, signal);
+      this.#held.delete(name);
+      return text;
+    } finally {
+      this.waiting.delete(name);
+    }
   }
 
   #of(name: string): PromiseWithResolvers<string> {
