@@ -22,6 +22,13 @@ export interface HostedTool {
   readonly tool: Tool;
 }
 
+/** What a server offers now. */
+interface OfferedTools {
+  readonly tools: readonly HostedTool[];
+  /** Why the server offers nothing. */
+  readonly problem?: string;
+}
+
 interface HostedToolsOptions {
   readonly servers: readonly McpServer[];
   readonly changes: Pick<PendingChanges, 'stage' | 'approve' | 'discard' | 'get' | 'count'>;
@@ -45,16 +52,19 @@ export class HostedTools {
   }
 
   /** The tools of a server that can be called now; undefined where there is no such server. */
-  async listTools(serverName: string): Promise<readonly HostedTool[] | undefined> {
+  async listTools(serverName: string): Promise<OfferedTools | undefined> {
     const server = this.#options.servers.find(({ config }) => config.name === serverName);
     if (!server) return undefined;
     await server.firstAttempt;
     const byName = new Map(server.tools().map((tool) => [tool.name, tool]));
-    return [...server.listedTools.keys()].flatMap((name) => {
+    const listed = [...server.listedTools.keys()].flatMap((name) => {
       const callName = mcpToolName(serverName, name);
       const tool = byName.get(callName);
-      return tool && tool.unavailable?.() === undefined ? [{ name, callName, tool }] : [];
+      return tool ? [{ name, callName, tool, reason: tool.unavailable?.() }] : [];
     });
+    const tools = listed.filter(({ reason }) => reason === undefined);
+    const problem = server.downReason ?? listed[0]?.reason;
+    return tools.length > 0 || problem === undefined ? { tools } : { tools, problem };
   }
 
   /**

@@ -51,7 +51,8 @@ async function openWorld(answers: readonly string[], access: AccessControl = loo
   const [server] = servers.servers;
   await server?.firstAttempt;
   // As a person does who has reviewed the tool.
-  for (const name of ['read_note', 'write_note']) pins.set(name, server?.listedTools.get(name)?.pin ?? '');
+  for (const name of ['read_note', 'write_note', 'hang', 'huge'])
+    pins.set(name, server?.listedTools.get(name)?.pin ?? '');
   await server?.refresh();
   const tools = { find: (name: string) => servers.tools().find((tool) => tool.name === name) };
   const { changes, acts, routes } = await pending.host(freshSqlite(), { findTool: tools.find });
@@ -86,7 +87,7 @@ async function openWorld(answers: readonly string[], access: AccessControl = loo
       body: JSON.stringify({ input: 'Do it.', ...body }),
     });
   const promptOf = (index: number) => engine.tokenizer.decode(engine.requests[index]?.prompt ?? []);
-  return { url, client, post, engine, promptOf, changes, acts, faults };
+  return { url, client, post, engine, promptOf, changes, acts, faults, remote, server };
 }
 
 const notes = (more: object = {}) => ({ type: 'mcp', server_label: 'notes', ...more }) as const;
@@ -334,6 +335,48 @@ describe('MCP servers of the host on the Responses wire', () => {
       { type: 'message' },
     ]);
     expect(promptOf(1)).toContain('nothing was done');
+  });
+
+  it('makes no further call for a client that left, and serves the next one', async () => {
+    const { url, post, engine, changes, faults } = await openWorld([
+      toolCall('mcp_notes_hang', { intent: 'x' }),
+      'Served.',
+    ]);
+    const left = new AbortController();
+    const response = await fetch(`${url}/v1/responses`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ input: 'Do it.', tools: [never], stream: true }),
+      signal: left.signal,
+    });
+    const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ''; !text.includes('"mcp_call"'); ) text += (await reader?.read())?.value ?? '';
+    left.abort();
+    const { output } = responseObject.parse(await (await post({})).json());
+    expect(output).toMatchObject([{ content: [{ text: 'Served.' }] }]);
+    expect(engine.requests).toHaveLength(2);
+    expect(await changes.count()).toBe(0);
+    expect(faults).toEqual([]);
+  });
+
+  it('shortens a huge output, and reports a server that is gone', async () => {
+    const { post, promptOf, remote, server } = await openWorld([
+      toolCall('mcp_notes_huge', { intent: 'x' }),
+      'Long.',
+      'Nothing to call.',
+    ]);
+    const huge = responseObject.parse(await (await post({ tools: [never] })).json());
+    expect(huge.output.at(-1)).toMatchObject({ content: [{ text: 'Long.' }] });
+    expect(promptOf(1).length).toBeLessThan(100_000);
+    await remote.close();
+    await expect.poll(() => server?.downReason).toBeDefined();
+    const listed = await post({ tools: [never], stream: true });
+    const events = await readNamedEvents(listed);
+    expect(events.map(({ name }) => name)).toContain('response.mcp_list_tools.failed');
+    for (const { data } of events) responseEvent.parse(data);
+    expect(events.at(-1)?.data).toMatchObject({
+      response: { output: [{ type: 'mcp_list_tools', tools: [], error: server?.downReason }, {}] },
+    });
   });
 
   it('refuses servers that it does not have, other addresses, and tokens without the scope', async () => {

@@ -49,6 +49,7 @@ describeShared("OpenAI's published schemas of responses", ['data/openapi/openai.
   const error = { type: 'mcp_tool_execution_error', content: [{ type: 'text', text: 'y' }] } as const;
   const hostedItems: readonly HostedItem[] = [
     { id: 'mcpl_1', type: 'mcp_list_tools', server_label: 'notes', tools: [listed], error: null },
+    { id: 'mcpl_2', type: 'mcp_list_tools', server_label: 'gone', tools: [], error: 'it is being started' },
     { ...call, status: 'in_progress', output: null, error: null },
     { ...call, status: 'completed', output: 'x', error: null },
     { ...call, id: 'mcp_2', status: 'failed', output: null, error, approval_request_id: 'mcpr_p1' },

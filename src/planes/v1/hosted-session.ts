@@ -79,14 +79,14 @@ export class HostedSession {
     const offered: OfferedTool[] = [];
     for (const { tool: spec, index } of servers) {
       const { server_label: server } = spec;
-      const all = await hostedTools.listTools(server);
-      if (all) {
-        const allowed = all.filter(({ name }) => isAllowed(spec, name));
+      const offer = await hostedTools.listTools(server);
+      if (offer) {
+        const allowed = offer.tools.filter(({ name }) => isAllowed(spec, name));
         offered.push(
           ...allowed.map((one) => ({ ...one, server, needsApproval: needsApproval(spec, one.name) })),
         );
         if (!items.some((item) => item.type === 'mcp_list_tools' && item.server_label === server))
-          listItems.push(createListItem(server, allowed));
+          listItems.push(createListItem(server, allowed, offer.problem));
       } else {
         const { serverNames } = hostedTools;
         const known = serverNames.length > 0 ? `it has ${serverNames.join(', ')}` : 'it has none';
@@ -211,7 +211,11 @@ function requireScopes(
     if (!scope.includes(required)) throw insufficientScopeError(scope, [required]);
 }
 
-const createListItem = (server: string, tools: readonly HostedTool[]): HostedItem => ({
+const createListItem = (
+  server: string,
+  tools: readonly HostedTool[],
+  problem: string | undefined,
+): HostedItem => ({
   id: createId('mcpl', true),
   type: 'mcp_list_tools',
   server_label: server,
@@ -221,7 +225,7 @@ const createListItem = (server: string, tools: readonly HostedTool[]): HostedIte
     input_schema: tool.inputSchema,
     annotations: null,
   })),
-  error: null,
+  error: problem ?? null,
 });
 
 interface Outcome {

@@ -148,6 +148,7 @@ export const responseEvent = z
     }),
     event('response.mcp_list_tools.in_progress', itemReference),
     event('response.mcp_list_tools.completed', itemReference),
+    event('response.mcp_list_tools.failed', itemReference),
     event('response.mcp_call.in_progress', itemReference),
     event('response.mcp_call_arguments.done', { ...itemReference, arguments: z.string() }),
     event('response.mcp_call.completed', itemReference),

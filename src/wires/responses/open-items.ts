@@ -266,7 +266,10 @@ export function hostedItemEvents(index: number, item: HostedItem, isNew: boolean
       return [
         ...begun,
         { type: 'response.mcp_list_tools.in_progress', ...reference },
-        { type: 'response.mcp_list_tools.completed', ...reference },
+        {
+          type: `response.mcp_list_tools.${item.error === null ? 'completed' : 'failed'}`,
+          ...reference,
+        },
         done(index, item),
       ];
     case 'mcp_approval_request':
