@@ -75,7 +75,12 @@ export class HostedTools {
   async call(tool: Tool, text: string, by: string, signal: AbortSignal): Promise<ToolOutput> {
     if (tool.kind === 'change') {
       const staged = await this.stage(tool, text, signal);
-      return 'output' in staged ? staged : await this.decide(staged.id, { approve: true, by }, signal);
+      if ('output' in staged) return staged;
+      // A client that left in the meantime does not wait for this call, and no person was asked about it.
+      if (signal.aborted)
+        await this.decide(staged.id, { approve: false, by, reason: 'its client left' }, signal);
+      signal.throwIfAborted();
+      return await this.decide(staged.id, { approve: true, by }, signal);
     }
     const args = checkArguments(tool, text);
     return 'output' in args ? args.output : truncateOutput(await tool.run(args.values, contextOf(signal)));
