@@ -254,19 +254,15 @@ export const registrationReport = z
   .meta({ id: 'KernelRegistrationReport' });
 export type KernelRegistrationReport = Immutable<z.output<typeof registrationReport>>;
 
-const drift = z
-  .object({
-    components: z.int().describe('Number of components that the kernel ran.'),
-    positions: z.int(),
-    mean_kl: measuredNumber.describe(
-      'KL divergence of the logits from those of the built-in kernels, in nats.',
-    ),
-    worst_kl: measuredNumber,
-    top1_agreement: z.number().describe('Fraction of positions with the same greedy token.'),
-  })
-  .describe(
-    'How far the model drifts from itself when the kernel runs wherever it fits. Measured at the first binding after each registration.',
-  );
+const drift = z.object({
+  components: z.int().describe('Number of components that were replaced.'),
+  positions: z.int(),
+  mean_kl: measuredNumber.describe(
+    'KL divergence of the logits from those of the built-in kernels, in nats.',
+  ),
+  worst_kl: measuredNumber,
+  top1_agreement: z.number().describe('Fraction of positions with the same greedy token.'),
+});
 
 const registered = z.object({
   name: z.string(),
@@ -322,7 +318,14 @@ export const bindOutcome = z
     bound: z.literal(true),
     components: textArray.describe('Components that the kernel now runs.'),
     replaced: textArray.describe('Kernels that were replaced.'),
-    drift: drift.exactOptional().describe('Absent for an unverified kernel.'),
+    drift: drift
+      .exactOptional()
+      .describe(
+        'How far the model drifts from itself when the kernel runs wherever it fits. Measured at the first binding after each registration; absent for an unverified kernel.',
+      ),
+    drift_together: drift
+      .exactOptional()
+      .describe('The same of all kernels that are bound now. Absent where only this kernel is bound.'),
     dispatches: z
       .object({ before: z.int(), after: z.int() })
       .describe(

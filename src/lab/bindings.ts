@@ -32,20 +32,31 @@ export class KernelBindings {
     return this.#all;
   }
 
-  /** Adds all bindings or none. @returns names of the kernels that are replaced */
-  add(added: readonly BoundKernel[]): Promise<readonly string[]> {
+  /** The bindings after some bindings of one kernel are added, and the names of the kernels that they replace. */
+  after(added: readonly BoundKernel[]): { next: readonly BoundKernel[]; replaced: readonly string[] } {
+    const tokens = added[0]?.kernel.contract.tokens;
+    // A kernel for single-token steps and one for larger steps can share a target.
+    const sameStepBindings = this.#all.filter(({ kernel }) => kernel.contract.tokens === tokens);
+    const replaced = new Set<Binding>(overlappingBindings(this.#engine.graph, sameStepBindings, added));
+    // Targets that run an older kernel of the same name return to the built-in kernels.
+    const [{ kernel, digest } = {}] = added;
+    for (const one of this.#all) {
+      if (one.kernel.name === kernel?.name && one.digest !== digest) replaced.add(one);
+    }
+    const next = [...this.#all.filter((one) => !replaced.has(one)), ...added];
+    return { next, replaced: [...new Set([...replaced].map((one) => one.kernel.name))] };
+  }
+
+  /**
+   * Adds all bindings or none.
+   * @param before nothing is added if other bindings than these are there
+   * @returns whether they were added
+   */
+  add(added: readonly BoundKernel[], before: readonly BoundKernel[]): Promise<boolean> {
     return this.#enqueue(async () => {
-      const tokens = added[0]?.kernel.contract.tokens;
-      // A kernel for single-token steps and one for larger steps can share a target.
-      const sameStepBindings = this.#all.filter(({ kernel }) => kernel.contract.tokens === tokens);
-      const replaced = new Set<Binding>(overlappingBindings(this.#engine.graph, sameStepBindings, added));
-      // Targets that run an older kernel of the same name return to the built-in kernels.
-      const [{ kernel, digest } = {}] = added;
-      for (const one of this.#all) {
-        if (one.kernel.name === kernel?.name && one.digest !== digest) replaced.add(one);
-      }
-      await this.#set([...this.#all.filter((one) => !replaced.has(one)), ...added]);
-      return [...new Set([...replaced].map((one) => one.kernel.name))];
+      if (this.#all !== before) return false;
+      await this.#set(this.after(added).next);
+      return true;
     });
   }
 

@@ -26,8 +26,8 @@ import { GateProcess } from './gate/gate-process.ts';
 import type { KernelHistory } from './kernel-history.ts';
 import { safeErrorReason } from '../words/plain-reason.ts';
 import { describeGraph, describeParts, type KernelSummaries } from './live/describe.ts';
-import { describeExcessiveDrift, measureDrift, summarizeDrift } from './live/drift.ts';
-import { fitEverywhere, fitTargets } from './live/fit.ts';
+import { DriftCheck } from './live/drift-check.ts';
+import { fitTargets } from './live/fit.ts';
 import { maxMeanKl } from './live/kl-limit.ts';
 import { freshSeed, LiveModel } from './live/live-model.ts';
 import { unfusedKernels } from './live/lab-kernel.ts';
@@ -110,6 +110,7 @@ export class ResidentLab implements Lab {
   readonly #quarantine: Quarantine;
   readonly #gate: GateProcess;
   readonly #bindings: KernelBindings;
+  readonly #driftCheck: DriftCheck;
   readonly #unfused: ReadonlyMap<string, LabKernel>;
   readonly #registry = new KernelRegistry();
   readonly #configs: LabConfigs;
@@ -132,6 +133,7 @@ export class ResidentLab implements Lab {
     this.#unfused = unfusedKernels(wgsl);
     this.#gate = new GateProcess({ childPath, adapter });
     this.#bindings = new KernelBindings(engine, quarantine, this.#unfused);
+    this.#driftCheck = new DriftCheck({ engine, bindings: this.#bindings, unfused: this.#unfused });
     this.#configs = new LabConfigs(options, () => this.#fingerprint(0));
     engine.onBindingsLost = (reason) => this.#quarantineLostKernels(reason);
   }
@@ -343,13 +345,20 @@ export class ResidentLab implements Lab {
       registered,
       targets.map(({ id }) => id),
     );
-    const drift = await this.#requireNoDrift(registered, added, signal);
-    const before = await this.#countDispatches();
-    const replaced = await this.#bindings.add(added);
-    this.#gpuMs = new Map();
-    const dispatches = { before, after: await this.#countDispatches() };
-    const components = targets.map(({ id }) => id);
-    return { bound: true, components, replaced, dispatches, ...(drift ? { drift } : {}) };
+    const drift = await this.#driftCheck.requireAlone(live, registered, added, signal);
+    for (;;) {
+      const { all } = this.#bindings;
+      const { next, replaced } = this.#bindings.after(added);
+      const together = await this.#driftCheck.requireTogether(next, signal);
+      const before = await this.#countDispatches();
+      // Another request bound or unbound kernels in the meantime: those are checked together, too.
+      if (!(await this.#bindings.add(added, all))) continue;
+      this.#gpuMs = new Map();
+      const dispatches = { before, after: await this.#countDispatches() };
+      const components = targets.map(({ id }) => id);
+      const drifts = { ...(drift ? { drift } : {}), ...(together ? { drift_together: together } : {}) };
+      return { bound: true, components, replaced, dispatches, ...drifts };
+    }
   }
 
   async unbindSome(glob: string): Promise<readonly string[]> {
@@ -631,51 +640,6 @@ export class ResidentLab implements Lab {
 
   #quarantineReason({ report: { digest }, program }: RegisteredKernel): string | undefined {
     return this.#quarantine.reasonFor({ digest, program });
-  }
-
-  /**
-   * Decodes with the kernel wherever it fits, once for each registration.
-   * @throws LabError `not_bindable` when the model computes something else then
-   */
-  async #requireNoDrift(
-    registered: RegisteredKernel,
-    bound: readonly BoundKernel[],
-    signal: AbortSignal,
-  ): Promise<BindOutcome['drift']> {
-    const { registration, report } = registered;
-    if (report.unverified) return undefined;
-    const { engine } = this.#options;
-    const live = this.#currentLiveModel();
-    let drift = live.drifts.get(registered) ?? live.excessiveDrifts.get(registered.program);
-    if (!drift) {
-      const everywhere = await fitEverywhere(live, registered, bound);
-      const options = {
-        seed: freshSeed(),
-        hasPrompts: everywhere[0]?.kernel.contract.tokens === 'any',
-        samples: registration.op === 'sample',
-        signal,
-      };
-      const measured = await engine.exclusive(
-        (runner, letOthersRun) =>
-          this.#bindings.trial(everywhere, () =>
-            engine.tryBindings(everywhere, this.#unfused, (plans) =>
-              measureDrift(runner, plans, { ...options, letOthersRun }),
-            ),
-          ),
-        signal,
-      );
-      drift = { ...measured, components: everywhere.length };
-      live.drifts.set(registered, drift);
-    }
-    signal.throwIfAborted();
-    // A tolerance scale multiplies the limit, because both grow with the square of errors.
-    const limit = maxMeanKl([contractOf(registration.op)]) * (report.tolerance?.scale ?? 1);
-    const refusal = describeExcessiveDrift(drift, limit);
-    if (refusal !== undefined) {
-      live.excessiveDrifts.set(registered.program, drift);
-      throw new LabError('not_bindable', `The kernel '${registration.name}' cannot be bound: ${refusal}.`);
-    }
-    return summarizeDrift(drift);
   }
 
   /** Dispatches of a decoded token. */

@@ -278,7 +278,13 @@ describe('a bench of some of the bound kernels', () => {
       ['walk.beside', 'layers.0.ffn.norm'],
     ] as const) {
       await registerStub('rms_norm', name);
-      await call('POST', '/lab/v1/bindings', { kernel: name, components: [id] });
+      const { body }: Answer<BindOutcome> = await call('POST', '/lab/v1/bindings', {
+        kernel: name,
+        components: [id],
+      });
+      // Alone wherever it fits, and then both as they are bound.
+      expect(body.drift?.components).toBe(9);
+      expect(body.drift_together?.components).toBe(name === 'walk.beside' ? 2 : undefined);
     }
     const bench = async (kernels: readonly string[]) =>
       await call('POST', '/lab/v1/bench', { kernels, rounds: 2, new_tokens: 1, contexts: [16] });

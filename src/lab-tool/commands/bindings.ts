@@ -38,7 +38,10 @@ export const bind: CommandHandler = async ({
       ? [look.paint('dim', `  instead of ${printable(outcome.replaced.join(', '))}`)]
       : []),
     ...apartLines(outcome).map((line) => look.paint('warn', `  ${line}`)),
-    ...(outcome.drift ? [look.paint('dim', `  ${driftLine(outcome.drift)}`)] : []),
+    ...(outcome.drift ? [look.paint('dim', `  drift ${driftText(outcome.drift)}`)] : []),
+    ...(outcome.drift_together
+      ? [look.paint('dim', `  with all bound kernels ${driftText(outcome.drift_together)}`)]
+      : []),
   ]);
   return exitCodes.fine;
 };
@@ -54,9 +57,9 @@ const apartLines = ({
       ]
     : [];
 
-function driftLine({ components, positions, mean_kl: kl, top1_agreement: agreement }: Drift): string {
+function driftText({ components, positions, mean_kl: kl, top1_agreement: agreement }: Drift): string {
   const same = Math.round(agreement * positions);
-  return `drift on ${pluralize(components, 'component')}: ${kl} nats on average, ${same} of ${positions} greedy tokens the same`;
+  return `on ${pluralize(components, 'component')}: ${kl} nats on average, ${same} of ${positions} greedy tokens the same`;
 }
 
 export const unbind: CommandHandler = async ({ client, words: globs, print }) => {

@@ -1,4 +1,4 @@
-/** How far the model drifts from itself when a kernel runs wherever it fits. */
+/** How far the model drifts from itself with some kernels. */
 import type { Runner, StepPlans } from '../../engine/index.ts';
 import { ArmComparator, formatKl, type LogitsComparison } from '../bench/outputs.ts';
 import { fillCache, randomTokens } from '../bench/fill-cache.ts';
@@ -21,20 +21,20 @@ const maxPartMs = 500;
 const minAgreement = 0.75;
 
 export interface Drift {
-  /** Number of components that the kernel ran. */
+  /** Number of components that the kernels ran. */
   readonly components: number;
-  /** Logits after prompts; undefined for kernels that run in single-token steps only. */
+  /** Logits after prompts; undefined where all kernels run in single-token steps only. */
   readonly prefill: LogitsComparison | undefined;
   readonly decode: LogitsComparison;
-  /** Sampled tokens; undefined for kernels that do not sample. */
+  /** Sampled tokens; undefined where no kernel samples. */
   readonly sampled: Agreement | undefined;
 }
 
 interface DriftOptions {
   readonly seed: number;
-  /** Whether the kernel runs in steps of several tokens as well. */
+  /** Whether a kernel runs in steps of several tokens as well. */
   readonly hasPrompts: boolean;
-  /** Whether the kernel samples: logits do not depend on it. */
+  /** Whether a kernel samples: logits do not depend on it. */
   readonly samples: boolean;
   readonly letOthersRun: () => Promise<boolean>;
   readonly signal: AbortSignal;
@@ -81,11 +81,11 @@ export function summarizeDrift({ components, prefill, decode }: Drift): NonNulla
 }
 
 /**
- * Why a kernel must not be bound; undefined when the model computes the same with it.
+ * What the model computes otherwise with some kernels; undefined when it computes the same.
  * @param maxMeanKl largest accepted mean KL divergence, in nats
  */
 export function describeExcessiveDrift(
-  { components, prefill, decode, sampled }: Drift,
+  { prefill, decode, sampled }: Omit<Drift, 'components'>,
   maxMeanKl: number,
 ): string | undefined {
   const limit = Number(maxMeanKl.toPrecision(3));
@@ -102,7 +102,5 @@ export function describeExcessiveDrift(
   );
   if (sampled && sampled.same < sampled.total)
     excesses.push(`${sampled.same} of ${sampled.total} sampled tokens are those of the built-in kernels`);
-  if (excesses.length === 0) return undefined;
-  const where = components === 1 ? 'on the only component' : `on all ${components} components`;
-  return `${where} that it fits, it changes what the model computes: ${excesses.join('; ')}`;
+  return excesses.length === 0 ? undefined : excesses.join('; ');
 }
