@@ -12,6 +12,7 @@ import type { App } from '../http/listen.ts';
 import { hostEnvelope, HttpError, errorResponse } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
 import { gatewayScopes } from '../planes/scopes.ts';
+import type { GatewayObserver } from '../tracing/index.ts';
 
 /** Path prefix of the gateway within a host. */
 const basePath = '/gateway';
@@ -53,17 +54,31 @@ export interface HostGatewayOptions extends BackendOptions {
   readonly config: GatewayConfig;
   readonly database: string;
   readonly onSecret: (secret: string) => void;
+  readonly observer: GatewayObserver;
   readonly onNotice: (message: string) => void;
 }
 
 /** Opens the gateway of a host, with the resident model in its catalog. Rejects with `StoreError`. */
 export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
-  const { config, database, resident, stopSignal: stopping, onFault, onNotice, onSecret, watch } = options;
+  const {
+    config,
+    database,
+    resident,
+    stopSignal: stopping,
+    onFault,
+    onNotice,
+    onSecret,
+    watch,
+    observer,
+  } = options;
   const local = {
     backend: residentBackend({ resident, stopSignal: stopping, onFault, watch }),
     models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
   };
-  return await openGateway({ config, database, local, tracer: watch, onFault, onNotice, onSecret }, basePath);
+  return await openGateway(
+    { config, database, local, tracer: watch, observer, onFault, onNotice, onSecret },
+    basePath,
+  );
 }
 
 /** Catalog entry of the resident model, which is free of charge. */

@@ -185,6 +185,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       stopSignal: stopping.signal,
       onFault,
       watch,
+      observer: metrics.gateway,
       onNotice: onNotice,
       onSecret: (secret) => {
         if (secret.length >= minCallerSecretLength) recorder.addSecret(secret);
@@ -194,6 +195,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       throw error;
     }),
   );
+  metrics.gatewayState = gateway.state;
   const listeners: BoundServer[] = [];
   const openListener = async (
     planes: readonly Plane[],

@@ -12,10 +12,10 @@ import { openLedger } from './ledger/index.ts';
 import { createGatewayApp } from './serve/app.ts';
 import { BodyMemoryLimiter } from './serve/body-memory-limiter.ts';
 import { UpstreamDrains } from './serve/upstream-drains.ts';
-import { InFlight } from './serve/in-flight.ts';
+import { InFlight, stoppingError } from './serve/in-flight.ts';
 import type { GatewayServices } from './serve/services.ts';
 import type { Backend } from '../wires/core/backend.ts';
-import { noopTracer, type Tracer } from '../tracing/index.ts';
+import { type GatewayObserver, type GatewayState, noopTracer, type Tracer } from '../tracing/index.ts';
 import { GatewayStore } from './store/index.ts';
 import { UpstreamRouter } from './upstream/router.ts';
 import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
@@ -36,6 +36,8 @@ export interface GatewaySetup {
   readonly stallTimeoutMs?: number;
   /** Receives a span for each request that costs money. */
   readonly tracer?: Tracer;
+  /** Is told about attempts, breakers and transactions of the ledger. */
+  readonly observer?: GatewayObserver;
   /** Called with each decrypted caller credential, so that it can be redacted from recordings. */
   readonly onSecret?: (secret: string) => void;
   /** Called for internal errors; `where` is a request id, or the name of a part of the gateway. */
@@ -46,6 +48,9 @@ export interface GatewaySetup {
 
 export interface Gateway {
   readonly app: ReturnType<typeof createGatewayApp>;
+  readonly state: () => GatewayState;
+  /** Rejects while requests cannot be served. */
+  readonly checkReady: () => Promise<void>;
   /**
    * Gives running requests `graceMs` to finish, then aborts and settles them and closes the database. The listener must
    * be closed first.
@@ -62,7 +67,8 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
     onNotice,
   });
   try {
-    const ledger = await openLedger({ store, onFault: onNotice });
+    const { observer = {} } = setup;
+    const ledger = await openLedger({ store, onFault: onNotice, onCommit: observer.onCommit });
     const transport = new UndiciTransport({
       byok: config.byok,
       ...(local ? { local: local.backend } : {}),
@@ -81,6 +87,14 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       ? new SharedLimiter({ store, limits, onFault: (error) => onFault('limits', error) })
       : createMemoryLimiter(limits);
     const inFlight = new InFlight();
+    const router = new UpstreamRouter({
+      limits,
+      ...(observer.onBreaker ? { onBreaker: observer.onBreaker } : {}),
+    });
+    const checkReady = async () => {
+      if (inFlight.isDraining) throw stoppingError();
+      await store.read((db) => sql`select 1`.execute(db));
+    };
     const services: GatewayServices = {
       catalog: new Catalog(config, local?.models),
       ledger,
@@ -88,20 +102,21 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       limiter,
       credentials,
       transport,
-      router: new UpstreamRouter({ limits }),
+      router,
       limits,
       bodyMemory: new BodyMemoryLimiter(limits.maxBodyBytes),
       inFlight,
       upstreamDrains: new UpstreamDrains(limits.concurrency),
       tracer: setup.tracer ?? noopTracer,
       stallTimeoutMs: setup.stallTimeoutMs ?? defaultStallTimeoutMs,
-      async checkReady() {
-        await store.read((db) => sql`select 1`.execute(db));
-      },
+      checkReady,
+      observer,
       onFault,
     };
     return {
       app: createGatewayApp(services, basePath),
+      state: () => ({ requestsInFlight: inFlight.count, breakers: router.breakers(), ...ledger.state() }),
+      checkReady,
       async close(graceMs) {
         await inFlight.drain(graceMs);
         if (limiter instanceof SharedLimiter) await limiter.close();

@@ -1,13 +1,12 @@
-import type { TraceSink, TraceSpan, TraceSpanKind } from '../tracing/index.ts';
+import type { GatewayState, TraceSink, TraceSpan, TraceSpanKind } from '../tracing/index.ts';
 import type { MetricFamily } from './prometheus-text.ts';
+import { countTokens, durationBuckets, GatewayMetrics } from './gateway-metrics.ts';
 import { Counter, Histogram } from './instruments.ts';
 import { LabelNames } from './label-names.ts';
 import { perOutputTokenMs } from './per-output-token.ts';
 import { ProcessMetrics } from './process-metrics.ts';
-import { toProviderName } from './providers.ts';
 
 /** Bucket boundaries in seconds. */
-const durationBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 const firstTokens = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const perTokenBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 1];
 
@@ -48,27 +47,15 @@ export class Metrics implements TraceSink {
     name: 'lathe_tool_calls_total',
     help: "Tool calls by agents' models; _OTHER stands for unknown tools and for those beyond the first 200.",
   });
-  readonly #requests = new Counter({
-    name: 'lathe_gateway_requests_total',
-    help: 'Gateway requests.',
-  });
-  readonly #requestDurations = new Histogram(
-    { name: 'lathe_gateway_request_duration_seconds', help: 'Duration of gateway requests.' },
-    durationBuckets,
-  );
-  readonly #requestTokens = new Counter({
-    name: 'lathe_gateway_tokens_total',
-    help: 'Tokens of gateway requests; input includes cached tokens.',
-  });
-  readonly #cost = new Counter({
-    name: 'lathe_gateway_cost_nanousd_total',
-    help: 'Cost of gateway requests, in nanodollars (1e-9 USD).',
-  });
   readonly #tools = new LabelNames();
-  readonly #providers = new LabelNames();
   readonly #process = new ProcessMetrics();
+  /** Metrics of the gateway in this host. */
+  readonly gateway = new GatewayMetrics();
+  /** State of that gateway; undefined until it is open. */
+  gatewayState: (() => GatewayState) | undefined;
 
   readonly onEnd = (traceSpan: TraceSpan): void => {
+    this.gateway.onEnd(traceSpan);
     (this.#observers[traceSpan.kind] as ((traceSpan: TraceSpan) => void) | undefined)?.(traceSpan);
   };
 
@@ -83,12 +70,12 @@ export class Metrics implements TraceSink {
       this.#turnDurations,
       this.#turnTokens,
       this.#calls,
-      this.#requests,
-      this.#requestDurations,
-      this.#requestTokens,
-      this.#cost,
     ];
-    return [...instruments.map((one) => one.family()), ...this.#process.families()];
+    return [
+      ...instruments.map((one) => one.family()),
+      ...this.gateway.families(this.gatewayState?.()),
+      ...this.#process.families(),
+    ];
   }
 
   readonly #observers: { readonly [K in TraceSpanKind]?: (traceSpan: TraceSpan<K>) => void } = {
@@ -114,30 +101,5 @@ export class Metrics implements TraceSink {
       const label = toolKind === 'unknown' ? this.#tools.labelOfUnverified(tool) : this.#tools.labelOf(tool);
       this.#calls.add({ tool: label, outcome: result?.outcome ?? 'failed' });
     },
-    gateway: ({ attributes: facts, result, totalMs = 0 }) => {
-      const { wire, costNanousd } = facts;
-      const outcome = result?.outcome ?? 'failed';
-      const provider = this.#providers.labelOf(toProviderName(facts.provider));
-      this.#requests.add({ wire, provider, outcome });
-      this.#requestDurations.observe({ wire, outcome }, totalMs / 1000);
-      countTokens(this.#requestTokens, { provider }, facts);
-      if (costNanousd !== undefined && costNanousd > 0n) this.#cost.add({ provider }, costNanousd);
-    },
   };
-}
-
-interface TokenCounts {
-  readonly promptTokens?: number;
-  readonly cachedTokens?: number;
-  readonly completionTokens?: number;
-}
-
-function countTokens(
-  counter: Counter,
-  labels: Readonly<Record<string, string>>,
-  { promptTokens, cachedTokens, completionTokens }: TokenCounts,
-): void {
-  if (promptTokens !== undefined) counter.add({ ...labels, type: 'input' }, promptTokens);
-  if (cachedTokens !== undefined) counter.add({ ...labels, type: 'cached' }, cachedTokens);
-  if (completionTokens !== undefined) counter.add({ ...labels, type: 'output' }, completionTokens);
 }

@@ -2,6 +2,15 @@
 export { parseTraceparent } from './traceparent.ts';
 export { rackOf, type TraceSink, noopTracer, Tracer, TraceSpan, type SpanOptions } from './tracer.ts';
 export {
+  type AttemptEvent,
+  type BreakerEvent,
+  combineObservers,
+  type CommitEvent,
+  type GatewayObserver,
+  type GatewayState,
+  type LedgerState,
+} from './gateway-observer.ts';
+export {
   type CompletionAttributes,
   type SpanResult,
   type SpanAttributes,

@@ -95,6 +95,8 @@ export interface GatewayAttributes {
   requestedModel?: string;
   effectiveModel?: string;
   provider?: string;
+  /** From the arrival until the first provider was asked. */
+  admissionMs?: number;
   promptTokens?: number;
   cachedTokens?: number;
   completionTokens?: number;

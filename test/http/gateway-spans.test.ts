@@ -71,6 +71,7 @@ describe('spans of gateway requests', () => {
         requestedModel: model,
         effectiveModel: model,
         provider: `at-${model}`,
+        admissionMs: expect.any(Number),
         promptTokens: 40,
         cachedTokens: 15,
         completionTokens: 7,
@@ -99,6 +100,7 @@ describe('spans of gateway requests', () => {
       requestedModel: 'chat',
       effectiveModel: 'chat',
       provider: 'at-chat',
+      admissionMs: expect.any(Number),
       promptTokens: 9,
       costNanousd: nanoOf({ fresh: 9 }),
     });

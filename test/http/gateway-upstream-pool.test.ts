@@ -79,8 +79,7 @@ async function pool(count: number, healthMs = 50) {
         if (data.length !== 2) throw new Error(`${data.length} frames`);
         return Number(data[1]);
       },
-      new AbortController().signal,
-      'caller',
+      { signal: new AbortController().signal, callerId: 'caller' },
     );
   return { hosts, way, candidate, ask };
 }

@@ -66,6 +66,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
     inFlight: new InFlight(),
     upstreamDrains: new UpstreamDrains(config.limits.concurrency),
     tracer: seen.tracer,
+    observer: {},
     stallTimeoutMs: 600_000,
     checkReady: () => Promise.resolve(),
     onFault: () => undefined,

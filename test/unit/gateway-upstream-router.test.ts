@@ -2,10 +2,11 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Candidate } from '../../src/gateway/catalog/types.ts';
 import { WireError } from '../../src/wires/core/error.ts';
-import { type AttemptReport, UpstreamRouter } from '../../src/gateway/upstream/router.ts';
-import { type Attempt } from '../../src/gateway/upstream/types.ts';
+import { UpstreamRouter } from '../../src/gateway/upstream/router.ts';
+import type { Attempt, AttemptReport } from '../../src/gateway/upstream/types.ts';
 import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
 import { aCandidate, ownCandidate } from '../support/gateway/candidates.ts';
+import type { BreakerEvent } from '../../src/tracing/index.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
 beforeEach(() => {
@@ -30,12 +31,19 @@ const never = new AbortController().signal;
 function world(limits: Partial<{ retries: number; breakerFailures: number; breakerSecs: number }> = {}) {
   const clock = new ManualClock();
   const reports: AttemptReport[] = [];
+  const changes: BreakerEvent[] = [];
   const router = new UpstreamRouter({
     limits: { retries: 2, breakerFailures: 5, breakerSecs: 30, ...limits },
     now: clock.monotonic,
     random: () => 0.5,
-    onAttempt: (report) => reports.push(report),
+    onBreaker: (event) => changes.push(event),
   });
+  const onAttempt = (report: AttemptReport) => reports.push(report);
+  const start = (
+    candidates: readonly Candidate[],
+    attempt: (attempt: Attempt) => Promise<string>,
+    callerId: string,
+  ) => router.run(candidates, attempt, { signal: never, callerId, onAttempt });
   /** @param script of each attempt in turn: what it fails with, or undefined */
   const run = (
     candidates: readonly Candidate[],
@@ -49,9 +57,9 @@ function world(limits: Partial<{ retries: number; breakerFailures: number; break
       if (outcome instanceof Error) throw outcome;
       return `${one.candidate.model.provider.id}${one.attemptNumber}${one.candidateIndex}`;
     };
-    return router.run(candidates, attempt, signal, caller);
+    return router.run(candidates, attempt, { signal, callerId: caller, onAttempt });
   };
-  return { clock, reports, router, run };
+  return { clock, reports, changes, start, run };
 }
 
 /** Runs all delays. */
@@ -235,6 +243,22 @@ describe("the breaker of a provider's model", () => {
     expect(await outcome(run([a], [undefined]))).toBe('a00');
   });
 
+  it('reports that it opened, and that a probe closed it', async () => {
+    const at = world({ retries: 0, breakerFailures: 2, breakerSecs: 30 });
+    await failing(at, 2);
+    const names = { provider: 'a', model: a.model.id };
+    expect(at.changes).toEqual([{ ...names, isOpen: true }]);
+    at.clock.pass(30_000);
+    // A failed probe keeps it open.
+    await outcome(at.run([a], [fault(500)]));
+    at.clock.pass(30_000);
+    await outcome(at.run([a], [undefined]));
+    expect(at.changes).toEqual([
+      { ...names, isOpen: true },
+      { ...names, isOpen: false },
+    ]);
+  });
+
   it('belongs to one model: other models of the provider are used', async () => {
     const at = world({ retries: 0, breakerFailures: 2 });
     await failing(at, 2);
@@ -254,13 +278,11 @@ describe("the breaker of a provider's model", () => {
 
   it('admits one probe at a time, without retries; its success closes the breaker, its failure keeps it open', async () => {
     const at = world({ retries: 9, breakerFailures: 2 });
-    const { run, router, clock, reports } = at;
+    const { run, start, clock, reports } = at;
     await failing(at, 2);
     clock.pass(30_000);
     let fail: (error: Error) => void = () => undefined;
-    const trial = settled(
-      router.run([a], () => new Promise<string>((_, reject) => (fail = reject)), never, 'caller'),
-    );
+    const trial = settled(start([a], () => new Promise<string>((_, reject) => (fail = reject)), 'caller'));
     expect(await outcome(run([a, b], [undefined]))).toBe('b01');
     const before = reports.length;
     fail(fault(500));
@@ -276,11 +298,11 @@ describe("the breaker of a provider's model", () => {
 
   it('admits another probe when the running one takes long', async () => {
     const at = world({ retries: 0, breakerFailures: 2 });
-    const { run, router, clock } = at;
+    const { run, start, clock } = at;
     await failing(at, 2);
     clock.pass(30_000);
     const slow = Promise.withResolvers<string>();
-    const trial = settled(router.run([a], () => slow.promise, never, 'slow'));
+    const trial = settled(start([a], () => slow.promise, 'slow'));
     clock.pass(4999);
     expect(await outcome(run([a], [undefined]))).toMatch(/in 1 seconds\.$/);
     clock.pass(1);
@@ -302,16 +324,11 @@ describe("the breaker of a provider's model", () => {
 
   it('ignores results of requests that began before it opened', async () => {
     const at = world({ retries: 0, breakerFailures: 2 });
-    const { run, router, clock } = at;
+    const { run, start, clock } = at;
     const slow: { resolve: (text: string) => void; reject: (error: Error) => void }[] = [];
     const begin = () =>
       settled(
-        router.run(
-          [a],
-          () => new Promise<string>((resolve, reject) => slow.push({ resolve, reject })),
-          never,
-          'slow',
-        ),
+        start([a], () => new Promise<string>((resolve, reject) => slow.push({ resolve, reject })), 'slow'),
       );
     const runs = [begin(), begin()];
     await failing(at, 2);
@@ -341,11 +358,11 @@ describe("the breaker of a provider's model", () => {
       fc.asyncProperty(
         fc.array(fc.tuple(fc.nat(4), fc.nat(9), fc.nat(2)), { maxLength: 60 }),
         async (steps) => {
-          const { router, clock, reports } = world({ retries: 0, breakerFailures: 1, breakerSecs: 1 });
+          const { start, clock, reports } = world({ retries: 0, breakerFailures: 1, breakerSecs: 1 });
           const open: { end: (error?: Error) => void; done: Promise<unknown> }[] = [];
           const begin = (caller: string) => {
             const { promise, resolve, reject } = Promise.withResolvers<string>();
-            const done = router.run([a], () => promise, never, caller).catch(() => undefined);
+            const done = start([a], () => promise, caller).catch(() => undefined);
             open.push({ end: (error) => (error ? reject(error) : resolve('')), done });
           };
           for (const [act, which, how] of steps) {
@@ -357,7 +374,7 @@ describe("the breaker of a provider's model", () => {
               await one?.done;
             }
             const before = reports.length;
-            expect(await router.run([a], async () => 'well', never, `good ${which}`)).toBe('well');
+            expect(await start([a], async () => 'well', `good ${which}`)).toBe('well');
             expect(reports.length).toBe(before + 1);
           }
           for (const one of open) one.end();
@@ -379,17 +396,14 @@ describe("the breaker of a provider's model", () => {
           const began: number[] = [];
           for (const [asks, ms] of steps) {
             if (asks)
-              at.router
-                .run(
-                  [a],
-                  () => {
-                    began.push(at.clock.monotonic());
-                    return new Promise<string>(() => undefined);
-                  },
-                  never,
-                  'slow',
-                )
-                .catch(() => undefined);
+              at.start(
+                [a],
+                () => {
+                  began.push(at.clock.monotonic());
+                  return new Promise<string>(() => undefined);
+                },
+                'slow',
+              ).catch(() => undefined);
             at.clock.pass(ms);
           }
           for (const [n, time] of began.entries())

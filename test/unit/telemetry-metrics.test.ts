@@ -17,6 +17,7 @@ const gateway: SpanAttributes['gateway'] = {
   operation: 'chat',
   stream: false,
   provider: 'anthropic',
+  effectiveModel: 'claude',
 };
 const tool = { agent: 'a', callId: 'c', toolKind: 'read' } as const;
 
@@ -70,14 +71,16 @@ test('every kind of work is counted in its metrics', () => {
     'messages anthropic ok': 2,
     'messages lathe.gateway refused': 1,
   });
-  expect(samples(found, 'lathe_gateway_tokens_total')).toMatchObject({ 'anthropic cached': 4 });
+  expect(samples(found, 'lathe_gateway_tokens_total')).toMatchObject({ 'anthropic claude cached': 4 });
 });
 
 test('cost is exact', () => {
   const { watch, text } = world();
   for (const cost of [2n ** 60n, 1n, 0n])
     watch.startSpan('gateway', '1', { ...gateway, costNanousd: cost }).end({ outcome: 'ok' });
-  expect(text()).toContain(`lathe_gateway_cost_nanousd_total{provider="anthropic"} ${2n ** 60n + 1n}\n`);
+  expect(text()).toContain(
+    `lathe_gateway_cost_nanousd_total{provider="anthropic",model="claude"} ${2n ** 60n + 1n}\n`,
+  );
 });
 
 test('a duration is counted in the first bucket whose bound it does not exceed', () => {
@@ -144,7 +147,7 @@ describe('memory stays bounded', () => {
     const { watch, read } = world();
     for (const promptTokens of [Number.NaN, Infinity, -5, 1.5, 7])
       watch.startSpan('gateway', '1', { ...gateway, promptTokens }).end({ outcome: 'ok' });
-    expect(samples(read(), 'lathe_gateway_tokens_total')).toEqual({ 'anthropic input': 7 });
+    expect(samples(read(), 'lathe_gateway_tokens_total')).toEqual({ 'anthropic claude input': 7 });
   });
 });
 

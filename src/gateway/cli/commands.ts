@@ -11,7 +11,20 @@ interface CommandRow {
 }
 
 export const commands = {
-  serve: { words: [], flags: ['host', 'port', 'grace-secs'], help: 'serve the gateway' },
+  serve: {
+    words: [],
+    flags: [
+      'host',
+      'port',
+      'grace-secs',
+      'admin-host',
+      'admin-port',
+      'log-format',
+      'log-sample',
+      'otlp-endpoint',
+    ],
+    help: 'serve the gateway',
+  },
   'account create': {
     words: ['NAME'],
     flags: ['credit-usd', 'included-usd'],

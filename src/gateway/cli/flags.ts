@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { parseExpiry } from '../../words/expiry.ts';
+import { logFormats } from '../serve/request-log.ts';
 import { parseNanodollars } from './money.ts';
 
 interface Flag<T> {
@@ -28,6 +29,20 @@ const parseUsd = (value: string): bigint => {
   const nano = parseNanodollars(value);
   if (nano >= 0n) return nano;
   throw new RangeError(`must not be negative, got '${value}'`);
+};
+
+const parseOneOf =
+  <Choice extends string>(choices: readonly Choice[]) =>
+  (value: string): Choice => {
+    const choice = choices.find((one) => one === value);
+    if (choice !== undefined) return choice;
+    throw new RangeError(`expected ${choices.join(' or ')}, got '${value}'`);
+  };
+
+const parseFraction = (value: string): number => {
+  const number = /^(?:\d+(?:\.\d*)?|\.\d+)$/.test(value) ? Number(value) : Number.NaN;
+  if (number >= 0 && number <= 1) return number;
+  throw new RangeError(`expected a number from 0 to 1, got '${value}'`);
 };
 
 const parseHost = (value: string): string => {
@@ -71,6 +86,31 @@ export const flags = {
     value: 'N',
     help: 'after SIGTERM, SIGINT or SIGHUP, seconds that running requests get before they are aborted and settled (default 30)',
     read: parseIntegerBetween(0, 3600, ' seconds'),
+  },
+  'admin-host': {
+    value: 'ADDRESS',
+    help: 'address of the operator listener (default 127.0.0.1); it has no authentication, so keep it private',
+    read: parseHost,
+  },
+  'admin-port': {
+    value: 'N',
+    help: 'also open the operator listener at this port, with /metrics for Prometheus, /ready and /health; 0 picks a free port',
+    read: parseIntegerBetween(0, 65_535),
+  },
+  'log-format': {
+    value: 'FORMAT',
+    help: 'log requests, failed attempts and circuit breakers to stderr: text or json (default: no log; notices are text)',
+    read: parseOneOf(logFormats),
+  },
+  'log-sample': {
+    value: 'FRACTION',
+    help: 'fraction of successful requests that are logged, from 0 to 1 (default 1); others always are',
+    read: parseFraction,
+  },
+  'otlp-endpoint': {
+    value: 'URL',
+    help: 'send traces and metrics to this OpenTelemetry collector over HTTP (default: $OTEL_EXPORTER_OTLP_ENDPOINT, else none)',
+    read: parseText,
   },
   'credit-usd': { value: 'USD', help: "the account's initial credits", read: parseUsd },
   'included-usd': {

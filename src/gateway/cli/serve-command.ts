@@ -2,6 +2,8 @@ import { portError } from '../../cli/port-error.ts';
 import { printable } from '../../terminal/printable.ts';
 import { interruptedExitCode, onStopSignals, type SignalSource } from '../../terminal/stop-signals.ts';
 import { pluralize } from '../../words/count.ts';
+import { UsageError } from '../../config/usage.ts';
+import { RequestLog } from '../serve/request-log.ts';
 import { findRemarks } from '../config/remarks.ts';
 import { resolveDatabaseUrl, readConfig, writeNote, type CommandContext } from './command-context.ts';
 
@@ -16,18 +18,49 @@ export async function serve(context: CommandContext): Promise<void> {
     host = defaultHost,
     port = defaultPort,
     'grace-secs': graceSecs = defaultGraceSecs,
+    'admin-host': adminHost = defaultHost,
+    'admin-port': adminPort,
+    'log-format': logFormat,
+    'log-sample': logSample = 1,
+    'otlp-endpoint': otlpEndpoint,
   } = command.flags;
+  if (adminPort === undefined && command.flags['admin-host'] !== undefined)
+    throw new UsageError(['--admin-host needs --admin-port']);
+  if (logFormat === undefined && command.flags['log-sample'] !== undefined)
+    throw new UsageError(['--log-sample needs --log-format']);
   const file = await readConfig(context);
   const config = await file.config();
   const database = await resolveDatabaseUrl(context, file);
-  for (const remark of findRemarks(config)) writeNote(context, printable(remark));
-  const onNotice = (text: string) => writeNote(context, printable(text));
+  const log =
+    logFormat &&
+    new RequestLog({
+      format: logFormat,
+      sample: logSample,
+      write: (line) => void world.stderr.write(line),
+      now: world.now,
+    });
+  const onNotice = (text: string) => (log ? log.notice(text) : writeNote(context, printable(text)));
+  for (const remark of findRemarks(config)) onNotice(remark);
   const { env } = world;
   const version = await world.version();
   const running = await world
-    .serve({ config, database, host, port, env, version, onNotice })
+    .serve({
+      config,
+      database,
+      host,
+      port,
+      env,
+      version,
+      admin: adminPort === undefined ? undefined : { host: adminHost, port: adminPort },
+      log,
+      otlpEndpoint,
+      onNotice,
+    })
     .catch((error: unknown) => {
-      throw isListenError(error) ? portError(error, host, port, '--port') : error;
+      if (!isListenError(error)) throw error;
+      throw adminPort !== undefined && error.port === adminPort && adminPort !== port
+        ? portError(error, adminHost, adminPort, '--admin-port')
+        : portError(error, host, port, '--port');
     });
   // Before the ready line, because whoever reads it may stop the gateway at once.
   stopOnSignals(world.signals, (graceMs) => running.stop(graceMs), {
@@ -35,16 +68,20 @@ export async function serve(context: CommandContext): Promise<void> {
     exit: world.exit,
     report: onNotice,
   });
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${running.port}`;
+  const url = urlOf(host, running.port);
+  const adminUrl = running.adminPort === undefined ? undefined : urlOf(adminHost, running.adminPort);
   world.stdout.write(
     command.json
-      ? `${JSON.stringify({ url, models: config.models.length })}\n`
-      : `lathe gateway ready on ${url}: ${pluralize(config.models.length, 'model')} of ${pluralize(config.providers.length, 'provider')}\n`,
+      ? `${JSON.stringify({ url, ...(adminUrl ? { admin_url: adminUrl } : {}), models: config.models.length })}\n`
+      : `lathe gateway ready on ${url}: ${pluralize(config.models.length, 'model')} of ${pluralize(config.providers.length, 'provider')}${adminUrl ? `; metrics on ${adminUrl}/metrics` : ''}\n`,
   );
 }
 
-const isListenError = (error: unknown): boolean =>
+const isListenError = (error: unknown): error is Error & { readonly port?: number } =>
   error instanceof Error && 'syscall' in error && error.syscall === 'listen';
+
+const urlOf = (host: string, port: number): string =>
+  `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 /**
  * Handles stop signals. The first SIGINT, SIGTERM or SIGHUP lets running requests finish; a second SIGINT or SIGTERM aborts

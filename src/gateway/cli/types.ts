@@ -4,6 +4,7 @@ import type { RotationResult } from '../access/master-key-rotation.ts';
 import type { CredentialStore } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { Ledger } from '../ledger/types.ts';
+import type { RequestLog } from '../serve/request-log.ts';
 
 export interface ServeOptions {
   readonly config: GatewayConfig;
@@ -15,6 +16,11 @@ export interface ServeOptions {
   /** Environment variables, for the telemetry settings. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly version: string;
+  /** The operator listener; undefined: none. */
+  readonly admin: { readonly host: string; readonly port: number } | undefined;
+  /** The log of requests; undefined: none. */
+  readonly log: RequestLog | undefined;
+  readonly otlpEndpoint: string | undefined;
   /** Called with messages for the operator. */
   readonly onNotice: (message: string) => void;
 }
@@ -22,6 +28,8 @@ export interface ServeOptions {
 export interface RunningGateway {
   /** The bound port. */
   readonly port: number;
+  /** The bound port of the operator listener. */
+  readonly adminPort?: number | undefined;
   /**
    * Stops accepting requests, gives running ones `graceMs` to finish, then aborts and settles them and closes the database.
    * Never rejects.

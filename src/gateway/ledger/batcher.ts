@@ -37,6 +37,11 @@ export class Batcher<O, R> {
     });
   }
 
+  /** Operations that wait for a commit. */
+  get queued(): number {
+    return this.#queue.length;
+  }
+
   /** Resolves when no operation is queued or running. */
   async idle(): Promise<void> {
     while (this.#running) await this.#running;

@@ -17,12 +17,15 @@ import {
   type Operation,
   type OperationResult,
 } from './operations.ts';
+import type { CommitEvent, LedgerState } from '../../tracing/index.ts';
 import type { ClaimStatus, Ledger, Reservation, ReserveResult, SettleResult, Settlement } from './types.ts';
 
 export interface LedgerOptions {
   readonly store: GatewayStore;
   /** Called with one sentence when background work fails. */
   readonly onFault?: (message: string) => void;
+  /** Called after each transaction. */
+  readonly onCommit?: ((event: CommitEvent) => void) | undefined;
   /** Heartbeat interval, in ms. Other gateways take this one for dead after 30 s without a heartbeat. */
   readonly heartbeatMs?: number;
   /** Interval at which orphaned holds are settled, in ms. */
@@ -57,6 +60,7 @@ class StoredLedger implements Ledger {
   readonly #accounts: Accounts;
   readonly #batcher: Batcher<Operation, OperationResult>;
   readonly #onFault: (message: string) => void;
+  readonly #onCommit: (event: CommitEvent) => void;
   readonly #commit: ReturnType<typeof createCommitter>;
   readonly #heartbeatMs: number;
   readonly #recoverMs: number;
@@ -69,15 +73,22 @@ class StoredLedger implements Ledger {
   #lastHeartbeatAt = 0;
   #closing: Promise<void> | undefined;
 
-  constructor({ store, onFault = () => undefined, heartbeatMs = 5000, recoverMs = 60_000 }: LedgerOptions) {
+  constructor({
+    store,
+    onFault = () => undefined,
+    onCommit = () => undefined,
+    heartbeatMs = 5000,
+    recoverMs = 60_000,
+  }: LedgerOptions) {
     this.#store = store;
     this.#accounts = new Accounts(store);
     this.#onFault = onFault;
+    this.#onCommit = onCommit;
     this.#heartbeatMs = heartbeatMs;
     this.#recoverMs = recoverMs;
     this.#commit = createCommitter(store.kind);
     this.#batcher = new Batcher({
-      commit: (operations) => this.#commitWithRetry(operations),
+      commit: (operations) => this.#commitMeasured(operations),
       hasSingleCaller: () => this.#hasSingleCaller(),
       maxOperations,
       maxWeight,
@@ -158,6 +169,14 @@ class StoredLedger implements Ledger {
         .executeTakeFirst(),
     );
     return row && !isExpired(row, this.#store.time()) ? claimStatusOf(row, bodyHash) : undefined;
+  }
+
+  state(): LedgerState {
+    return {
+      openHolds: this.#ownHolds.size,
+      unsettled: this.#unsettled.size,
+      queuedOperations: this.#batcher.queued,
+    };
   }
 
   balance: Ledger['balance'] = (accountId) => this.#accounts.balance(accountId);
@@ -248,6 +267,19 @@ class StoredLedger implements Ledger {
         if (this.#unsettled.get(requestId) === operation) this.#unsettled.delete(requestId);
       }),
     );
+  }
+
+  async #commitMeasured(operations: readonly Operation[]) {
+    const startedAt = performance.now();
+    let isCommitted = false;
+    try {
+      const outcomes = await this.#commitWithRetry(operations);
+      isCommitted = true;
+      return outcomes;
+    } finally {
+      const ms = performance.now() - startedAt;
+      this.#onCommit({ operations: operations.length, ms, isCommitted });
+    }
   }
 
   async #commitWithRetry(

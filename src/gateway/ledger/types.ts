@@ -1,3 +1,4 @@
+import type { LedgerState } from '../../tracing/index.ts';
 import type { Cost, ReceiptReason, Usage } from '../../wires/core/types.ts';
 
 /** An amount of money in nanodollars (1e-9 USD). */
@@ -153,6 +154,7 @@ export interface Ledger {
   findKey(secretHash: string): Promise<KeyRow | undefined>;
 
   audit(): Promise<AuditReport>;
+  state(): LedgerState;
   /**
    * Settles orphaned holds: those of gateways that died. They are charged by estimate. Each gateway writes a heartbeat
    * every few seconds, and runs this itself every minute.

@@ -9,11 +9,21 @@ interface UnfinishedRequest {
 /** The requests that a gateway finishes before it stops. */
 export class InFlight {
   readonly #unfinished = new Set<UnfinishedRequest>();
+  #isDraining = false;
   #isStopping = false;
+
+  /** Whether the gateway waits for its last requests to finish. */
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
 
   /** Whether new requests are refused. */
   get isStopping(): boolean {
     return this.#isStopping;
+  }
+
+  get count(): number {
+    return this.#unfinished.size;
   }
 
   /** @param stop aborts the request */
@@ -27,6 +37,7 @@ export class InFlight {
 
   /** Gives unfinished requests `graceMs` to finish, then aborts them. Resolves when all are settled. */
   async drain(graceMs: number): Promise<void> {
+    this.#isDraining = true;
     const timer = setTimeout(() => {
       this.#isStopping = true;
       for (const { stop } of this.#unfinished) stop();

@@ -3,6 +3,7 @@ import type { Usage } from '../../wires/core/types.ts';
 import { type Redact, createRedactor } from '../access/redact.ts';
 import { StoreError } from '../../store/index.ts';
 import { WireError } from '../../wires/core/error.ts';
+import { providerNameOf } from '../upstream/destination.ts';
 import { type Attempt, UntranslatableRequest, type UpstreamReply } from '../upstream/types.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import type { ClientWire, RequestFacts, UpstreamBody, UpstreamWire } from '../../wires/core/wire.ts';
@@ -13,7 +14,7 @@ import type { GatewayServices } from './services.ts';
 import { endpointOf, type Hold } from './hold.ts';
 import { AnswerTally } from './relay.ts';
 import { ClientGone } from '../../http/error.ts';
-import { spanResultOf } from './span.ts';
+import { safeCodeOf, spanResultOf } from './span.ts';
 
 /** A request with its hold, while providers are tried. */
 export interface RequestContext {
@@ -52,21 +53,47 @@ export async function tryCandidates<T>(
 ): Promise<T | OutgoingResponse> {
   const { services, hold, abortSignal } = context;
   let state: AttemptState = { last: undefined, wasRunning: false };
+  let responseMs: number | undefined;
   const runAttempt = async (attempt: Attempt): Promise<T> => {
     const body = buildBody(context, attempt);
     state = { last: attempt, wasRunning: true };
+    responseMs = undefined;
+    const sentAt = performance.now();
+    markAdmitted(context.incoming, sentAt);
+    const onHead = () => {
+      responseMs = performance.now() - sentAt;
+    };
     try {
-      return await readReply(await sendAttempt(context, attempt, body), attempt);
+      return await readReply(await sendAttempt(context, attempt, { body, onHead }), attempt);
     } catch (error) {
       state = { last: attempt, wasRunning: abortSignal.aborted };
       throw error;
     }
   };
   try {
-    return await services.router.run(hold.candidates, runAttempt, abortSignal, hold.keyId);
+    const { requestId } = context.incoming.receipt;
+    return await services.router.run(hold.candidates, runAttempt, {
+      signal: abortSignal,
+      callerId: hold.keyId,
+      onAttempt: ({ candidate, attemptNumber, failure, retryDelayMs }) =>
+        services.observer.onAttempt?.({
+          requestId,
+          provider: providerNameOf(candidate),
+          model: candidate.model.id,
+          attemptNumber,
+          ...(responseMs === undefined ? {} : { responseMs }),
+          ...(failure ? { failure: { status: failure.error.status, code: safeCodeOf(failure.error) } } : {}),
+          ...(retryDelayMs === undefined ? {} : { retryDelayMs }),
+        }),
+    });
   } catch (error) {
     return await failRequest(context, state, error);
   }
+}
+
+/** Records how long the gateway itself took before it asked the first provider. */
+function markAdmitted({ span, arrivedAt }: IncomingRequest, sentAt: number): void {
+  if (span) span.attributes.admissionMs ??= sentAt - arrivedAt;
 }
 
 function buildBody(
@@ -85,13 +112,14 @@ function buildBody(
 async function sendAttempt(
   context: RequestContext,
   { candidate }: Attempt,
-  body: UpstreamBody,
+  { body, onHead }: { readonly body: UpstreamBody; readonly onHead: () => void },
 ): Promise<UpstreamReply> {
   const { services, facts, abortSignal, incoming } = context;
   const { stream, prefix } = facts;
   const traceparent = incoming.span?.traceparent;
   const request = { candidate, body, stream, prefix, signal: abortSignal, traceparent };
   const reply = await services.transport.send(request);
+  onHead();
   if (reply.status >= 200 && reply.status < 300) return reply;
   throw new UpstreamFailure(context.failure(candidate)(reply.status, await reply.text(), reply.headers));
 }

@@ -2,7 +2,7 @@ import type { Authenticator, CredentialStore, Limiter } from '../access/types.ts
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Limits } from '../config/types.ts';
 import type { Ledger } from '../ledger/types.ts';
-import type { Tracer } from '../../tracing/index.ts';
+import type { GatewayObserver, Tracer } from '../../tracing/index.ts';
 import type { Router, Transport } from '../upstream/types.ts';
 import type { BodyMemoryLimiter } from './body-memory-limiter.ts';
 import type { UpstreamDrains } from './upstream-drains.ts';
@@ -23,6 +23,7 @@ export interface GatewayServices {
   readonly upstreamDrains: UpstreamDrains;
   /** Receives a span for each request that costs money. */
   readonly tracer: Tracer;
+  readonly observer: GatewayObserver;
   /** How long a caller may leave a stream unread while more is ready, in ms. */
   readonly stallTimeoutMs: number;
   /** Readiness check: rejects while requests cannot be served. */

@@ -36,15 +36,15 @@ export const clientGoneResult = (status: number): SpanResult => ({
   code: 'client_gone',
 });
 
+/** Providers return codes of any form; only identifier-like codes are recorded. */
+export const safeCodeOf = ({ code, type }: WireError): string =>
+  code !== undefined && /^[a-z][a-z0-9_]{0,63}$/.test(code) ? code : type;
+
 /** @param status overrides the error's status: after a stream began, the status sent is 200 */
-export const spanResultOf = (
-  { status: errorStatus, code, type }: WireError,
-  status = errorStatus,
-): SpanResult => ({
+export const spanResultOf = (error: WireError, status = error.status): SpanResult => ({
   outcome: status >= 400 && status < 500 ? 'refused' : 'failed',
   status,
-  // Providers return codes of any form; only identifier-like codes are recorded.
-  code: code !== undefined && /^[a-z][a-z0-9_]{0,63}$/.test(code) ? code : type,
+  code: safeCodeOf(error),
 });
 
 /** Ending of a buffered answer. Errors have already ended their span, so what is left is a stored answer. */

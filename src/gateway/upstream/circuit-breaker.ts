@@ -4,6 +4,8 @@ export interface BreakerOptions {
   readonly openMs: number;
   /** Monotonic clock, in ms. */
   readonly nowMs: () => number;
+  /** Called when it opens, and when a probe closes it. */
+  readonly onChange?: (isOpen: boolean) => void;
 }
 
 /** Permission to send one request to a model. Call one of the three methods once, with the result. */
@@ -88,6 +90,7 @@ export class CircuitBreaker {
         this.#epoch += 1;
         this.#openUntil = this.#probeStartedAt = undefined;
         this.#outcomes.clear();
+        this.#options.onChange?.(false);
       }),
       markFailed: report(() => this.#openBreaker()),
       // The next request becomes the probe, unless another probe has started since.
@@ -131,9 +134,11 @@ export class CircuitBreaker {
   }
 
   #openBreaker(): void {
+    const wasOpen = this.isOpen;
     this.#epoch += 1;
     this.#openUntil = this.#options.nowMs() + this.#options.openMs;
     this.#probeStartedAt = undefined;
     this.#outcomes.clear();
+    if (!wasOpen) this.#options.onChange?.(true);
   }
 }

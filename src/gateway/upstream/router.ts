@@ -3,10 +3,11 @@ import { LRUCache } from 'lru-cache';
 import { sleep } from '../../util/sleep.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Limits } from '../config/types.ts';
+import type { BreakerEvent } from '../../tracing/index.ts';
 import { CircuitBreaker, type BreakerTicket } from './circuit-breaker.ts';
 import { providerNameOf } from './destination.ts';
 import { ProviderFailures } from './provider-failures.ts';
-import { type Attempt, type Router, UntranslatableRequest } from './types.ts';
+import { type Attempt, type Router, type RunOptions, UntranslatableRequest } from './types.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
 /** A provider that asks for a longer delay (`Retry-After`) is not retried, in ms. */
@@ -15,16 +16,10 @@ const firstRetryDelayMs = 250;
 /** Breakers of callers' own credentials that are kept. */
 const maxCallers = 10_000;
 
-/** The result of an attempt. */
-export interface AttemptReport extends Attempt {
-  readonly failure?: UpstreamFailure;
-  /** Delay before the next attempt on the same candidate; undefined when there is none. */
-  readonly retryDelayMs?: number;
-}
-
 export interface UpstreamRouterOptions {
   readonly limits: Pick<Limits, 'retries' | 'breakerFailures' | 'breakerSecs'>;
-  readonly onAttempt?: (report: AttemptReport) => void;
+  /** Called when the breaker of an operator's model opens or closes. */
+  readonly onBreaker?: (event: BreakerEvent) => void;
   /** Monotonic clock, in ms. */
   readonly now?: () => number;
   /** Returns a number from 0 to below 1. */
@@ -34,6 +29,8 @@ export interface UpstreamRouterOptions {
 export class UpstreamRouter implements Router {
   readonly #options: UpstreamRouterOptions & { readonly now: () => number; readonly random: () => number };
   readonly #operatorBreakers = new Map<string, CircuitBreaker>();
+  /** What the breakers of the operator's models belong to. */
+  readonly #operatorModels = new Map<string, Omit<BreakerEvent, 'isOpen'>>();
   readonly #callerBreakers = new LRUCache<string, CircuitBreaker>({ max: maxCallers });
 
   constructor(options: UpstreamRouterOptions) {
@@ -43,8 +40,7 @@ export class UpstreamRouter implements Router {
   async run<T>(
     candidates: readonly Candidate[],
     attempt: (attempt: Attempt) => Promise<T>,
-    signal: AbortSignal,
-    callerId: string,
+    { signal, callerId, onAttempt }: RunOptions,
   ): Promise<T> {
     let attemptNumber = 0;
     let last: UpstreamFailure | undefined;
@@ -64,7 +60,7 @@ export class UpstreamRouter implements Router {
         try {
           const result = await attempt(attemptInfo);
           ticket.markSucceeded();
-          this.#options.onAttempt?.(attemptInfo);
+          onAttempt?.(attemptInfo);
           return result;
         } catch (error) {
           if (error instanceof UntranslatableRequest) {
@@ -80,7 +76,7 @@ export class UpstreamRouter implements Router {
           const retryDelayMs = canRetry ? this.#retryDelay(retries, error) : undefined;
           // The breaker counts a request once, however many attempts it had.
           if (retryDelayMs === undefined) reportOutcome(error, ticket);
-          this.#options.onAttempt?.({
+          onAttempt?.({
             ...attemptInfo,
             failure: error,
             ...(retryDelayMs === undefined ? {} : { retryDelayMs }),
@@ -106,6 +102,14 @@ export class UpstreamRouter implements Router {
     );
   }
 
+  /** The breakers of operators' models that were asked since the start. */
+  breakers(): BreakerEvent[] {
+    return [...this.#operatorModels].map(([key, names]) => ({
+      ...names,
+      isOpen: this.#operatorBreakers.get(key)?.isOpen ?? false,
+    }));
+  }
+
   /** Retry delay in ms: the provider's `Retry-After`, or exponential backoff; undefined when it would be too long. */
   #retryDelay(tries: number, { retryAfterMs }: UpstreamFailure): number | undefined {
     const { random } = this.#options;
@@ -120,12 +124,15 @@ export class UpstreamRouter implements Router {
     // `peek`, not `get`: when there are too many, the oldest breaker is dropped, not the least recently used.
     const existing = isOperators ? this.#operatorBreakers.get(key) : this.#callerBreakers.peek(key);
     if (existing) return existing;
-    const { limits, now } = this.#options;
+    const { limits, now, onBreaker } = this.#options;
+    const names = { provider: candidate.model.provider.id, model: candidate.model.id };
     const breaker = new CircuitBreaker({
       failures: limits.breakerFailures,
       openMs: limits.breakerSecs * 1000,
       nowMs: now,
+      ...(isOperators && onBreaker ? { onChange: (isOpen) => onBreaker({ ...names, isOpen }) } : {}),
     });
+    if (isOperators) this.#operatorModels.set(key, names);
     (isOperators ? this.#operatorBreakers : this.#callerBreakers).set(key, breaker);
     return breaker;
   }

@@ -1,5 +1,6 @@
 import type { Candidate } from '../catalog/types.ts';
 import type { BackendAnswer } from '../../wires/core/backend.ts';
+import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import type { SseFrame, UpstreamBody } from '../../wires/core/wire.ts';
 
 /** The wire of a candidate cannot express this request. */
@@ -52,18 +53,31 @@ export interface Attempt {
   readonly candidateIndex: number;
 }
 
+/** The result of an attempt. */
+export interface AttemptReport extends Attempt {
+  readonly failure?: UpstreamFailure;
+  /** Delay before the next attempt on the same candidate; undefined when there is none. */
+  readonly retryDelayMs?: number;
+}
+
+export interface RunOptions {
+  readonly signal: AbortSignal;
+  /** Failures of a single caller do not open a breaker. */
+  readonly callerId: string;
+  /** Called when an attempt has ended. */
+  readonly onAttempt?: (report: AttemptReport) => void;
+}
+
 /** Tries candidates in order, each with retries and exponential backoff. Candidates with an open breaker are skipped. */
 export interface Router {
   /**
    * `attempt` may reject with `UpstreamFailure` as long as nothing was sent to the caller, and with `UntranslatableRequest`
    * to skip a fallback; other errors pass through.
    * Rejects with the last failure when every candidate failed.
-   * @param caller id of the caller: failures of a single caller do not open a breaker
    */
   run<T>(
     candidates: readonly Candidate[],
     attempt: (attempt: Attempt) => Promise<T>,
-    signal: AbortSignal,
-    callerId: string,
+    options: RunOptions,
   ): Promise<T>;
 }

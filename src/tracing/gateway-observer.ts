@@ -1,0 +1,65 @@
+/** One attempt at a provider, when it has ended. */
+export interface AttemptEvent {
+  readonly requestId: string;
+  /** As in the catalog, or `kind:slug` of a caller's own endpoint. */
+  readonly provider: string;
+  readonly model: string;
+  readonly attemptNumber: number;
+  /** Until the head of the provider's answer; undefined where there was none. */
+  readonly responseMs?: number;
+  /** `status` is what the caller would get. */
+  readonly failure?: { readonly status: number; readonly code: string };
+  /** Delay before the next attempt at the same model; undefined where there is none. */
+  readonly retryDelayMs?: number;
+}
+
+/** The circuit breaker of an operator's model opened or closed. */
+export interface BreakerEvent {
+  readonly provider: string;
+  readonly model: string;
+  readonly isOpen: boolean;
+}
+
+/** A transaction of the ledger. */
+export interface CommitEvent {
+  readonly operations: number;
+  readonly ms: number;
+  readonly isCommitted: boolean;
+}
+
+/** Is told what happens within the gateway. Called synchronously, so it must not throw or block. */
+export interface GatewayObserver {
+  readonly onAttempt?: (event: AttemptEvent) => void;
+  readonly onBreaker?: (event: BreakerEvent) => void;
+  readonly onCommit?: (event: CommitEvent) => void;
+}
+
+/** Tells several observers. */
+export const combineObservers = (observers: readonly GatewayObserver[]): Required<GatewayObserver> => ({
+  onAttempt(event) {
+    for (const { onAttempt } of observers) onAttempt?.(event);
+  },
+  onBreaker(event) {
+    for (const { onBreaker } of observers) onBreaker?.(event);
+  },
+  onCommit(event) {
+    for (const { onCommit } of observers) onCommit?.(event);
+  },
+});
+
+/** The state of a gateway's ledger now. */
+export interface LedgerState {
+  /** Holds that this gateway placed and has not settled. */
+  readonly openHolds: number;
+  /** Settlements that failed and are retried. */
+  readonly unsettled: number;
+  /** Operations that wait for a transaction of the ledger. */
+  readonly queuedOperations: number;
+}
+
+/** The state of a gateway now. */
+export interface GatewayState extends LedgerState {
+  readonly requestsInFlight: number;
+  /** The breakers of operators' models that were asked since the start. */
+  readonly breakers: readonly BreakerEvent[];
+}
