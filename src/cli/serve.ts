@@ -31,6 +31,7 @@ import { describeModel, readyLine } from './ready-line.ts';
 import { DataDirStore } from './store/data-dir-store.ts';
 import { StartError } from './start-error.ts';
 import { openObservability } from './observability.ts';
+import { openResponses } from './responses.ts';
 import type { CliContext } from './cli-context.ts';
 
 export interface Host {
@@ -115,6 +116,8 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     }),
   );
   resources.defer(observability.close);
+  const responses = await closeOnFailure(openResponses({ settings: options, store: records, onNotice }));
+  resources.defer(responses.close);
   const { watch, served } = observability;
 
   const stopping = new AbortController();
@@ -175,6 +178,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     recorder,
     observe,
     metrics,
+    responses: responses.store,
     gateway: true,
   };
   const gateway = await closeOnFailure(

@@ -4,6 +4,8 @@ import { createApp, createEnvelopeLookup } from '../../src/http/app.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { listen } from '../../src/http/listen.ts';
 import { createControlPlanes, createHostPlanes } from '../../src/planes/mount.ts';
+import type { AccessControl } from '../../src/http/route.ts';
+import type { ResponseStore } from '../../src/planes/v1/stored/response-store.ts';
 import { type LabSource, Resident } from '../../src/planes/resident.ts';
 import { ServedCounters } from '../../src/planes/served-counters.ts';
 import { type TraceSink, Tracer } from '../../src/tracing/index.ts';
@@ -18,6 +20,7 @@ export async function serveScripted(
   start: 'none' | 'loading' | 'ready' = 'ready',
   lab?: LabSource,
   sinks: readonly TraceSink[] = [],
+  more: { readonly responses?: ResponseStore; readonly access?: AccessControl } = {},
 ) {
   const engine = new ScriptedEngine(script);
   const grammars = new ScriptedGrammars();
@@ -27,11 +30,12 @@ export async function serveScripted(
   const faults: unknown[] = [];
   const store = storeAt(freshDataDir());
   const served = new ServedCounters();
-  const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0' };
+  const { responses, access = loopbackAccess } = more;
+  const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0', responses };
   const planes = createHostPlanes(facts);
   const app = createApp({
     planes,
-    access: loopbackAccess,
+    access,
     stopSignal: stopping.signal,
     onFault: (_, error) => faults.push(error),
     watch: new Tracer([served, ...sinks]),
