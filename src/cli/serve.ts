@@ -6,6 +6,7 @@ import { createApp, createEnvelopeLookup } from '../http/app.ts';
 import { hostGuard, isLoopback } from '../http/host-guard.ts';
 import type { BoundServer } from '../http/listening.ts';
 import { listen } from '../http/listen.ts';
+import { Sockets } from '../http/sockets.ts';
 import { createControlPlanes, createHostPlanes } from '../planes/mount.ts';
 import { HttpError } from '../http/error.ts';
 import { Resident } from '../planes/resident.ts';
@@ -209,12 +210,13 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       bind: isLoopback(address) ? 'loopback' : 'lan',
       findPeer: (token) => agent.host.peers.find(token),
     });
-    const app = createApp({ planes, access, stopSignal: stopping.signal, onFault, watch });
+    const appOptions = { planes, access, stopSignal: stopping.signal, onFault, watch };
+    const app = createApp(appOptions);
     const listener = await listen(
       withPages(withGateway(app, extras.gateway, access), extras.pages, access),
       hostGuard(address, options.allowed_host ?? []),
       { host: address, port },
-      { envelopeOf: createEnvelopeLookup(planes) },
+      { envelopeOf: createEnvelopeLookup(planes), upgrades: new Sockets(appOptions) },
     ).catch((error: unknown) => {
       throw portError(error, address, port, flag);
     });

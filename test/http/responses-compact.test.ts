@@ -12,7 +12,7 @@ const route = '/v1/responses/compact';
 const conversation = [
   { role: 'developer', content: 'Be kind.' },
   { role: 'user', content: 'We launch on Tuesday.' },
-  { role: 'assistant', content: 'A very long answer.' },
+  { role: 'assistant', content: 'A very long answer, with words.' },
   { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
   { type: 'function_call_output', call_id: 'c', output: 'It is done.' },
 ];
@@ -38,12 +38,18 @@ test('messages of the user stay, the rest becomes a summary that the next reques
     { id: expect.stringMatching(/^cmp_/), type: 'compaction', encrypted_content: expect.any(String) },
   ]);
   expect(compacted.usage.output_tokens).toBeGreaterThan(0);
-  for (const text of ['Be brief.', 'A very long answer.', 'It is done.', 'Summarize this conversation'])
+  expect(engine.requests[0]?.maxTokens).toBe(Math.floor((engine.model.contextLength ?? 0) / 4));
+  for (const text of [
+    'Be brief.',
+    'A very long answer, with words.',
+    'It is done.',
+    'Summarize this conversation',
+  ])
     expect(promptOf(0)).toContain(text);
   const next = [...compacted.output, { role: 'user', content: 'When?' }];
   expect((await post('/v1/responses', { input: next })).status).toBe(200);
   expect(promptOf(1)).toContain('The launch is on Tuesday; f is done.');
-  expect(promptOf(1)).not.toContain('A very long answer.');
+  expect(promptOf(1)).not.toContain('A very long answer, with words.');
   // A second time, the first summary is part of what is summarized.
   const again = await post(route, { model: 'scripted', input: next });
   expect(compactedConversation.parse(await again.json()).output.map(({ type }) => type)).toEqual([
@@ -55,14 +61,17 @@ test('messages of the user stay, the rest becomes a summary that the next reques
   expect(promptOf(2)).toContain('f is done.');
 });
 
-test('where the model says nothing, the end of its answers stands for the summary', async () => {
-  const { post, engine } = await serve({ answer: () => [' '] });
-  const compacted = await post(route, { model: 'scripted', input: conversation });
-  const { output } = compactedConversation.parse(await compacted.json());
-  await post('/v1/responses', { input: [...output, { role: 'user', content: 'Go on.' }] });
-  const prompt = engine.tokenizer.decode(engine.requests[1]?.prompt ?? []);
-  expect(prompt).toContain('A very long answer.\nIt is done.');
-});
+test.each([' ', 'word '.repeat(100)])(
+  'where the model says %j, its earlier answers stand for the summary',
+  async (text) => {
+    const { post, engine } = await serve({ answer: () => [text] });
+    const compacted = await post(route, { model: 'scripted', input: conversation });
+    const { output } = compactedConversation.parse(await compacted.json());
+    await post('/v1/responses', { input: [...output, { role: 'user', content: 'Go on.' }] });
+    const prompt = engine.tokenizer.decode(engine.requests[1]?.prompt ?? []);
+    expect(prompt).toContain('A very long answer, with words.\nIt is done.');
+  },
+);
 
 test('a stored conversation is shortened by its last response', async () => {
   const store = await Store.open({ url: freshSqlite(), endpointId: 'e0' });

@@ -3,6 +3,7 @@ import { loopbackAccess } from '../../src/planes/access.ts';
 import { createApp, createEnvelopeLookup } from '../../src/http/app.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { listen } from '../../src/http/listen.ts';
+import { Sockets } from '../../src/http/sockets.ts';
 import { createControlPlanes, createHostPlanes } from '../../src/planes/mount.ts';
 import type { AccessControl } from '../../src/http/route.ts';
 import type { ResponseStore } from '../../src/planes/v1/stored/response-store.ts';
@@ -20,7 +21,11 @@ export async function serveScripted(
   start: 'none' | 'loading' | 'ready' = 'ready',
   lab?: LabSource,
   sinks: readonly TraceSink[] = [],
-  more: { readonly responses?: ResponseStore; readonly access?: AccessControl } = {},
+  more: {
+    readonly responses?: ResponseStore;
+    readonly access?: AccessControl;
+    readonly socketAgeMs?: number;
+  } = {},
 ) {
   const engine = new ScriptedEngine(script);
   const grammars = new ScriptedGrammars();
@@ -30,21 +35,28 @@ export async function serveScripted(
   const faults: unknown[] = [];
   const store = storeAt(freshDataDir());
   const served = new ServedCounters();
-  const { responses, access = loopbackAccess } = more;
+  const { responses, access = loopbackAccess, socketAgeMs } = more;
   const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0', responses };
   const planes = createHostPlanes(facts);
-  const app = createApp({
+  const appOptions = {
     planes,
     access,
     stopSignal: stopping.signal,
-    onFault: (_, error) => faults.push(error),
+    onFault: (_: string, error: unknown) => void faults.push(error),
     watch: new Tracer([served, ...sinks]),
-  });
+  };
+  const app = createApp(appOptions);
   const listener = await listen(
     app,
     hostGuard('127.0.0.1', ['my.box']),
     { host: '127.0.0.1', port: 0 },
-    { envelopeOf: createEnvelopeLookup(planes) },
+    {
+      envelopeOf: createEnvelopeLookup(planes),
+      upgrades: new Sockets({
+        ...appOptions,
+        ...(socketAgeMs === undefined ? {} : { maxAgeMs: socketAgeMs }),
+      }),
+    },
   );
   const url = `http://127.0.0.1:${listener.port}`;
   return {

@@ -21,8 +21,10 @@ import { readRequest } from './responses-input.ts';
 const summaryRequest =
   'Summarize this conversation for an assistant who continues it without seeing your earlier answers: what was asked, ' +
   'what was answered and decided, what tools returned, and what is still open. Write the summary only.';
+/** Limits of the summary, in tokens and as a part of the context, whose rest is for what follows. */
 const maxSummaryTokens = 1024;
-/** Length of the summary that is made without the model, where the model says nothing. */
+const maxSummaryShare = 0.25;
+/** Length of the summary that is made without the model. */
 const maxExcerptChars = 4000;
 
 export function compactRoute(options: ResponsesOptions): Route {
@@ -58,7 +60,7 @@ export function compactRoute(options: ResponsesOptions): Route {
           sampling: toSampling({ temperature: 0 }, tokenizer.vocabSize, randomSeed),
           stop: [],
           maxTokens: (prompt) =>
-            resolveMaxTokens(prompt, model.contextLength, 'messages', undefined, maxSummaryTokens),
+            resolveMaxTokens(prompt, model.contextLength, 'messages', undefined, summaryLimit(model)),
         },
         signal,
         span,
@@ -66,7 +68,7 @@ export function compactRoute(options: ResponsesOptions): Route {
         throw withInputParam(error);
       });
       const answer = await collectEvents(events);
-      const summary = textOf(answer) || excerptOf(input);
+      const summary = shorterOf(textOf(answer), replacedText(input));
       return Response.json({
         id: createId('resp', true),
         object: 'response.compaction',
@@ -95,13 +97,19 @@ const textOf = (events: readonly AnswerEvent[]): string =>
     .join('')
     .trim();
 
-/** The end of what the assistant and its tools said. */
-const excerptOf = ({ messages }: ChatInput): string =>
+const summaryLimit = ({ contextLength }: { readonly contextLength: number }): number =>
+  Math.max(1, Math.min(maxSummaryTokens, Math.floor(contextLength * maxSummaryShare)));
+
+/** What the assistant and its tools said. */
+const replacedText = ({ messages }: ChatInput): string =>
   messages
     .map(({ role, content }) => (role === 'assistant' || role === 'tool' ? content : ''))
     .filter((text) => text !== '')
-    .join('\n')
-    .slice(-maxExcerptChars);
+    .join('\n');
+
+/** A summary that is not shorter than what it replaces is none: a small model may repeat itself. */
+const shorterOf = (summary: string, replaced: string): string =>
+  summary !== '' && summary.length < replaced.length ? summary : replaced.slice(-maxExcerptChars);
 
 function usageOf(events: readonly AnswerEvent[]) {
   const last = events.findLast((event) => event.type === 'usage');

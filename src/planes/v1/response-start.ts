@@ -3,6 +3,7 @@ import type { ChatInput } from '../../chat/index.ts';
 import { HttpError } from '../../http/error.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
 import type { ResponseObject } from '../../wires/responses/answer-schema.ts';
+import type { InputItem } from '../../wires/responses/items-schema.ts';
 import type { ResponseRequest, TokenCountRequest } from '../../wires/responses/server-schema.ts';
 import type { Resident } from '../resident.ts';
 import { startChat } from '../turn/chat.ts';
@@ -16,7 +17,7 @@ import { withGrammarMember } from './grammar-error.ts';
 import { answerWithHostedTools } from './hosted-rounds.ts';
 import { type HostedCaller, HostedSession } from './hosted-session.ts';
 import { type ConversationItems, ownItems, readRequest } from './responses-input.ts';
-import type { ResponseStore } from './stored/response-store.ts';
+import type { EarlierItems, ResponseStore } from './stored/response-store.ts';
 
 /** What the routes of responses need. */
 export interface ResponsesOptions {
@@ -31,18 +32,22 @@ export interface ResponsesOptions {
 export interface ResponseContext extends CompletionContext {
   readonly by: string;
   readonly scope?: readonly string[] | undefined;
+  /** Finds a response that the request continues. Default: among the stored responses. */
+  readonly findPrevious?: (id: string) => Promise<EarlierItems>;
 }
 
 export interface StartedResponse extends AnswerStream {
+  readonly conversation: { readonly earlier: EarlierItems; readonly own: readonly InputItem[] };
   /** Stores the finished response, where it is to be stored. */
   readonly save: (response: ResponseObject) => Promise<void>;
 }
 
+const noItems: EarlierItems = { isStored: true, items: [], bytes: 0 };
+
 /** A request as a conversation. */
 interface ReadConversation {
   readonly items: ConversationItems;
-  /** Size of the items that it continues. */
-  readonly earlierBytes: number;
+  readonly earlier: EarlierItems;
   /** Undefined where it has nothing to do with MCP servers. */
   readonly session: HostedSession | undefined;
 }
@@ -51,29 +56,28 @@ interface ReadConversation {
 export async function readConversation(
   { hostedTools, responses }: Pick<ResponsesOptions, 'hostedTools' | 'responses'>,
   body: Pick<TokenCountRequest, 'input' | 'previous_response_id' | 'tools'>,
-  caller: HostedCaller,
+  { findPrevious, ...caller }: HostedCaller & Pick<ResponseContext, 'findPrevious'>,
 ): Promise<ReadConversation> {
   const { previous_response_id: previousId } = body;
-  const earlier =
-    responses && typeof previousId === 'string'
-      ? await responses.conversation(previousId, caller.by)
-      : { items: [], bytes: 0 };
+  const find = findPrevious ?? (async (id: string) => await responses?.conversation(id, caller.by));
+  const earlier = (previousId ? await find(previousId) : undefined) ?? noItems;
   const items = { earlier: earlier.items, own: ownItems(body) };
   const session = await HostedSession.open(body.tools, [...items.earlier, ...items.own], {
     ...caller,
     hostedTools,
   });
-  return { items, earlierBytes: earlier.bytes, session };
+  return { items, earlier, session };
 }
 
 /** Starts to answer a request. @throws HttpError */
 export async function startResponse(
   options: ResponsesOptions,
   body: ResponseRequest,
-  { by, scope, signal, finished, span }: ResponseContext,
+  { by, scope, signal, finished, span, findPrevious }: ResponseContext,
 ): Promise<StartedResponse> {
   const { resident, responses } = options;
-  const { items, earlierBytes, session } = await readConversation(options, body, { by, scope, signal });
+  const caller = { by, scope, signal, ...(findPrevious ? { findPrevious } : {}) };
+  const { items, earlier, session } = await readConversation(options, body, caller);
   const ready = await resident.acquire(body.model, { signal, finished, span }, 'generate');
   const { model, tokenizer } = ready.engine;
   const logprobs = body.top_logprobs || body.include?.includes('message.output_text.logprobs');
@@ -106,6 +110,7 @@ export async function startResponse(
   const metadata = createAnswerMetadata(model, { body, facts: { includeUsage: true, answers: 1 } });
   return {
     events,
+    conversation: { earlier, own: items.own },
     metadata: {
       ...metadata,
       resident: {
@@ -114,7 +119,7 @@ export async function startResponse(
       },
     },
     save: async (response) => {
-      if (isStored) await responses.save({ response, input: items.own, earlierBytes }, by);
+      if (isStored) await responses.save({ response, earlier, input: items.own }, by);
     },
   };
 }

@@ -17,14 +17,14 @@ const path = '/v1/responses';
 
 export function responsesRoutes(options: ResponsesOptions): Route[] {
   return [
-    createRoute(options),
+    createResponseRoute(options),
     countRoute(options),
     compactRoute(options),
     ...storedRoutes(options.responses),
   ];
 }
 
-function createRoute(options: ResponsesOptions): Route {
+export function createResponseRoute(options: ResponsesOptions): Route {
   return defineRoute({
     method: 'POST',
     path,

@@ -8,6 +8,7 @@ import { chatRoute } from './chat.ts';
 import { completionsRoute } from './completions.ts';
 import { embeddingsRoute } from './embeddings.ts';
 import { modelRoutes } from './models.ts';
+import { responsesSocket } from './response-socket.ts';
 import { responsesRoutes } from './responses.ts';
 import type { ResponseStore } from './stored/response-store.ts';
 
@@ -41,17 +42,19 @@ export function v1Plane(
   store: ModelStore,
   { hostedTools, responses }: V1Options = {},
 ): Plane {
+  const responsesOptions = { resident, hostedTools, responses };
   return {
     name: 'v1',
     summary: "OpenAI's wire: completions and embeddings.",
     prefixes: ['/v1', '/chat/completions', '/responses'],
+    sockets: [responsesSocket(responsesOptions)],
     envelope: (error) => ({ error: errorObject(error) }),
     errorSchema: openaiError,
     routes: withUnprefixed([
       ...modelRoutes(resident, store),
       chatRoute(resident),
       completionsRoute(resident),
-      ...responsesRoutes({ resident, hostedTools, responses }),
+      ...responsesRoutes(responsesOptions),
       embeddingsRoute(resident),
     ]),
   };

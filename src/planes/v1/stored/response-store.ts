@@ -14,6 +14,8 @@ export interface ResponseStoreOptions {
 
 /** Items of the responses that a request continues. */
 export interface EarlierItems {
+  /** Whether they are in the database. */
+  readonly isStored: boolean;
   readonly items: readonly InputItem[];
   /** Size of the items, in bytes of JSON. */
   readonly bytes: number;
@@ -22,10 +24,10 @@ export interface EarlierItems {
 /** A finished response and its request. */
 export interface FinishedResponse {
   readonly response: ResponseObject;
+  /** Items of the responses that it continues. */
+  readonly earlier: EarlierItems;
   /** Items of its own request. */
   readonly input: readonly InputItem[];
-  /** Size of the items before them. */
-  readonly earlierBytes: number;
 }
 
 /** A listed item; items of all types have an id. */
@@ -44,19 +46,23 @@ export class ResponseStore {
   }
 
   /** Stores a finished response. @param by the caller */
-  async save({ response, input, earlierBytes }: FinishedResponse, by: string): Promise<void> {
+  async save({ response, earlier, input }: FinishedResponse, by: string): Promise<void> {
     const { output, ...members } = response;
-    const texts = { input: JSON.stringify(input.map(writeStoredItem)), output: JSON.stringify(output) };
+    const own = earlier.isStored ? input : [...earlier.items, ...input];
+    const texts = { input: JSON.stringify(own.map(writeStoredItem)), output: JSON.stringify(output) };
     const row = {
       ...texts,
       id: response.id,
       endpoint_id: this.#store.endpointId,
       owner: ownerOf(by),
-      previous: response.previous_response_id,
+      previous: earlier.isStored ? response.previous_response_id : null,
       status: response.status,
       created_at: this.#store.time(),
       response: JSON.stringify(members),
-      context_bytes: earlierBytes + Buffer.byteLength(texts.input) + Buffer.byteLength(texts.output),
+      context_bytes:
+        (earlier.isStored ? earlier.bytes : 0) +
+        Buffer.byteLength(texts.input) +
+        Buffer.byteLength(texts.output),
     };
     await stored(() => this.#store.transaction((tx) => tx.insertInto('responses').values(row).execute()));
   }
@@ -88,7 +94,7 @@ export class ResponseStore {
     const { rows, missing } = await this.#chain(id, by);
     if (missing !== undefined) throw unknownPrevious(missing, id);
     const items = rows.flatMap(({ input, output }) => [...parseItems(input), ...parseItems(output)]);
-    return { items, bytes: head.context_bytes };
+    return { isStored: true, items, bytes: head.context_bytes };
   }
 
   /**
@@ -185,7 +191,7 @@ const ownerOf = (by: string): Tables['responses']['owner'] => (by.startsWith('pe
 
 const parseItems = (text: string): InputItem[] => JSON.parse(text) as InputItem[];
 
-export const unknownResponse = (id: string): HttpError =>
+const unknownResponse = (id: string): HttpError =>
   new HttpError(
     404,
     'response_not_found',
@@ -193,7 +199,7 @@ export const unknownResponse = (id: string): HttpError =>
   );
 
 /** @param from the response that continues it, where that one is stored */
-const unknownPrevious = (id: string, from?: string): HttpError =>
+export const unknownPrevious = (id: string, from?: string): HttpError =>
   new HttpError(
     400,
     'previous_response_not_found',
