@@ -117,11 +117,20 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     }),
   );
   resources.defer(observability.close);
-  const responses = await closeOnFailure(openResponses({ settings: options, store: records, onNotice }));
-  resources.defer(responses.close);
   const { watch, served } = observability;
 
   const stopping = new AbortController();
+  const responses = await closeOnFailure(
+    openResponses({
+      settings: options,
+      store: records,
+      tracer: watch,
+      stopSignal: stopping.signal,
+      onNotice,
+      onFault,
+    }),
+  );
+  resources.defer(responses.close);
   const loader = new ModelLoader({
     options,
     dataDir: dataDir.path,
@@ -180,6 +189,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     observe,
     metrics,
     responses: responses.store,
+    background: responses.background,
     gateway: true,
   };
   const gateway = await closeOnFailure(

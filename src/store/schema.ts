@@ -424,6 +424,8 @@ interface Responses {
   output: Json;
   /** The response without its output. */
   response: Json;
+  /** The events of a response that was streamed in the background, as a list; null for others, and until it is finished. */
+  events: Json | null;
   /** Bytes of the items of the whole conversation, those of the responses that it continues included. */
   context_bytes: number;
 }

@@ -108,24 +108,29 @@ export class Store {
    * write-ahead log. `work` is as in `transaction`. PostgreSQL reuses the space when it vacuums the table.
    * `isEraseDue` says whether bytes remain, because another process was reading the file: the next call removes them.
    */
-  erase<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+  async erase<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
     const isSqlite = this.#database.kind === 'sqlite';
-    return this.#track('transaction', async () => {
-      const result = await this.#serialize(async () => {
+    const result = await this.#track('transaction', () =>
+      this.#serialize(async () => {
         if (isSqlite) await sql`pragma secure_delete = on`.execute(this.#writer);
         return await this.#writer.transaction().execute(work);
-      });
-      if (isSqlite) await this.#eraseFreedBytes();
-      return result;
-    });
+      }),
+    );
+    if (isSqlite) await this.#eraseFreedBytes();
+    return result;
   }
 
-  /** One pass for all deletions that wait for it. */
+  /** One pass for all deletions that wait for it. Where it fails, the next call makes another one. */
   #eraseFreedBytes(): Promise<void> {
     this.#isEraseDue = true;
-    this.#nextErase ??= this.#serialize(async () => {
+    this.#nextErase ??= this.#track('transaction', () =>
+      this.#serialize(async () => {
+        this.#nextErase = undefined;
+        this.#isEraseDue = !(await eraseFreedBytes(this.#writer));
+      }),
+    ).catch((error: unknown) => {
       this.#nextErase = undefined;
-      this.#isEraseDue = !(await eraseFreedBytes(this.#writer));
+      if (!(error instanceof StoreError)) throw error;
     });
     return this.#nextErase;
   }

@@ -6,6 +6,8 @@ import { listen } from '../../src/http/listen.ts';
 import { Sockets } from '../../src/http/sockets.ts';
 import { createControlPlanes, createHostPlanes } from '../../src/planes/mount.ts';
 import type { AccessControl } from '../../src/http/route.ts';
+import { BackgroundResponses } from '../../src/planes/v1/stored/background.ts';
+import type { QueuedResponses } from '../../src/planes/v1/stored/queued-responses.ts';
 import type { ResponseStore } from '../../src/planes/v1/stored/response-store.ts';
 import { type LabSource, Resident } from '../../src/planes/resident.ts';
 import { ServedCounters } from '../../src/planes/served-counters.ts';
@@ -23,6 +25,7 @@ export async function serveScripted(
   sinks: readonly TraceSink[] = [],
   more: {
     readonly responses?: ResponseStore;
+    readonly queued?: QueuedResponses;
     readonly access?: AccessControl;
     readonly socketAgeMs?: number;
   } = {},
@@ -35,15 +38,21 @@ export async function serveScripted(
   const faults: unknown[] = [];
   const store = storeAt(freshDataDir());
   const served = new ServedCounters();
-  const { responses, access = loopbackAccess, socketAgeMs } = more;
-  const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0', responses };
+  const { responses, queued, access = loopbackAccess, socketAgeMs } = more;
+  const tracer = new Tracer([served, ...sinks]);
+  const onFault = (_: string, error: unknown) => void faults.push(error);
+  const background =
+    responses &&
+    queued &&
+    new BackgroundResponses({ responses, queued, tracer, stopSignal: stopping.signal, onFault });
+  const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0', responses, background };
   const planes = createHostPlanes(facts);
   const appOptions = {
     planes,
     access,
     stopSignal: stopping.signal,
-    onFault: (_: string, error: unknown) => void faults.push(error),
-    watch: new Tracer([served, ...sinks]),
+    onFault,
+    watch: tracer,
   };
   const app = createApp(appOptions);
   const listener = await listen(

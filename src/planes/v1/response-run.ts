@@ -12,10 +12,10 @@ interface RunOptions {
   /** Aborted when the client disconnects. */
   readonly signal: AbortSignal;
   /**
-   * Called with the finished response before its last event is sent. Not called for an answer that failed before its
+   * Called with the finished response before its last events are sent. Not called for an answer that failed before its
    * first event.
    */
-  readonly onFinish: (response: ResponseObject) => Promise<void>;
+  readonly onFinish: (response: ResponseObject, lastEvents: readonly UnnumberedEvent[]) => Promise<void>;
 }
 
 /** Turns the events of an answer into those of a response. */
@@ -33,9 +33,9 @@ export class ResponseRun {
   async *batches(): AsyncGenerator<readonly UnnumberedEvent[], void, undefined> {
     let hasBegun = false;
     let isFinished = false;
-    const finish = async (response: object) => {
+    const finish = async (response: object, lastEvents: readonly UnnumberedEvent[]) => {
       isFinished = true;
-      if (hasBegun) await this.#options.onFinish(response as ResponseObject);
+      if (hasBegun) await this.#options.onFinish(response as ResponseObject, lastEvents);
     };
     try {
       for await (const batch of this.#options.events) {
@@ -44,7 +44,7 @@ export class ResponseRun {
         if (events.length > 0) yield events;
       }
       const last = this.#events.end();
-      await finish(responseOf(last));
+      await finish(responseOf(last), last);
       yield last;
     } catch (error) {
       const { signal, asHttpError } = this.#options;
@@ -52,13 +52,13 @@ export class ResponseRun {
       const httpError = asHttpError(error);
       if (hasBegun) {
         this.#failureEvents = this.#events.fail(httpError);
-        await finish(responseOf(this.#failureEvents));
+        await finish(responseOf(this.#failureEvents), this.#failureEvents);
       }
       isFinished = true;
       throw httpError;
     } finally {
       // The client is gone.
-      if (!isFinished) await finish(this.#events.cancel());
+      if (!isFinished) await finish(this.#events.cancel(), []);
     }
   }
 

@@ -6,25 +6,29 @@ import { collectEvents } from '../../wires/core/backend.ts';
 import { type ResponseObject, responseEvent, responseObject } from '../../wires/responses/answer-schema.ts';
 import { responsesWire } from '../../wires/responses/client.ts';
 import { sseFrame } from '../../wires/responses/events.ts';
-import { createResponseRequest } from '../../wires/responses/server-schema.ts';
+import { createResponseRequest, type ResponseRequest } from '../../wires/responses/server-schema.ts';
 import { compactRoute } from './response-compact.ts';
 import { countRoute } from './response-count.ts';
 import { ResponseRun } from './response-run.ts';
 import { type ResponsesOptions, type StartedResponse, startResponse } from './response-start.ts';
-import { storedRoutes } from './stored/routes.ts';
+import type { BackgroundResponses } from './stored/background.ts';
+import { storedRoutes, toFrames } from './stored/routes.ts';
 
 const path = '/v1/responses';
 
-export function responsesRoutes(options: ResponsesOptions): Route[] {
+export function responsesRoutes(
+  options: ResponsesOptions,
+  background: BackgroundResponses | undefined,
+): Route[] {
   return [
-    createResponseRoute(options),
+    createResponseRoute(options, background),
     countRoute(options),
     compactRoute(options),
-    ...storedRoutes(options.responses),
+    ...storedRoutes(options.responses, background),
   ];
 }
 
-export function createResponseRoute(options: ResponsesOptions): Route {
+export function createResponseRoute(options: ResponsesOptions, background?: BackgroundResponses): Route {
   return defineRoute({
     method: 'POST',
     path,
@@ -46,12 +50,26 @@ export function createResponseRoute(options: ResponsesOptions): Route {
       ...openaiErrorResponses,
     },
     async handle({ body, asHttpError, ...context }) {
+      if (body.background && background)
+        return await startInBackground(options, background, { body, ...context });
       const started = await startResponse(options, body, context);
       return body.stream
         ? await streamEvents(started, asHttpError, context.signal)
         : Response.json(await bufferResponse(started));
     },
   });
+}
+
+/** The queued response, or the events of a stream that the client may leave. */
+async function startInBackground(
+  options: ResponsesOptions,
+  background: BackgroundResponses,
+  { body, ...caller }: { readonly body: ResponseRequest } & Parameters<BackgroundResponses['start']>[2],
+): Promise<Response> {
+  const { response, run } = await background.start(options, body, caller);
+  if (!body.stream) return Response.json(response);
+  const format = { contentType: eventStreamType, failureFrame: () => '' };
+  return await streamResponse(toFrames(run.read(-1)), format);
 }
 
 async function bufferResponse({ events, metadata, save }: StartedResponse): Promise<object> {

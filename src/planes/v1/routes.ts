@@ -10,6 +10,7 @@ import { embeddingsRoute } from './embeddings.ts';
 import { modelRoutes } from './models.ts';
 import { responsesSocket } from './response-socket.ts';
 import { responsesRoutes } from './responses.ts';
+import type { BackgroundResponses } from './stored/background.ts';
 import type { ResponseStore } from './stored/response-store.ts';
 
 /**
@@ -35,12 +36,13 @@ export interface V1Options {
   readonly hostedTools?: HostedTools | undefined;
   /** Absent where the host stores no responses. */
   readonly responses?: ResponseStore | undefined;
+  readonly background?: BackgroundResponses | undefined;
 }
 
 export function v1Plane(
   resident: Resident,
   store: ModelStore,
-  { hostedTools, responses }: V1Options = {},
+  { hostedTools, responses, background }: V1Options = {},
 ): Plane {
   const responsesOptions = { resident, hostedTools, responses };
   return {
@@ -54,7 +56,7 @@ export function v1Plane(
       ...modelRoutes(resident, store),
       chatRoute(resident),
       completionsRoute(resident),
-      ...responsesRoutes(responsesOptions),
+      ...responsesRoutes(responsesOptions, background),
       embeddingsRoute(resident),
     ]),
   };

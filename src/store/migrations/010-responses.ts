@@ -6,7 +6,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await createTable(db, 'responses', {
     key: 'id',
     text: 'id endpoint_id owner status created_at input output response',
-    optionalText: 'previous',
+    optionalText: 'previous events',
     count: 'context_bytes',
   });
   await db.schema.createIndex('responses_by_time').on('responses').columns(['created_at']).execute();

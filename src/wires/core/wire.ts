@@ -92,6 +92,9 @@ export interface ResidentMetadata {
 export interface ResponseState {
   readonly previousId: string | null;
   readonly isStored: boolean;
+  /** Its id, where it has one before the answer begins. */
+  readonly id?: string;
+  readonly isBackground?: boolean;
 }
 
 /** Writes a stream as the text of SSE frames; '' where an event produces no output. */

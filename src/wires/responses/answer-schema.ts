@@ -110,7 +110,7 @@ const commonMembers = {
   frequency_penalty: z.number(),
   top_logprobs: z.int(),
   store: z.boolean().describe('Whether the response is stored: `--store-responses`.'),
-  background: z.literal(false),
+  background: z.boolean(),
   service_tier: z.literal('default'),
   metadata: z.record(z.string(), z.string()),
   user: z.string().optional(),
@@ -123,7 +123,7 @@ export type ResponseHead = z.infer<typeof commonMembersSchema>;
 export const responseObject = z
   .object({
     ...commonMembers,
-    status: z.enum(['in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
+    status: z.enum(['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
     completed_at: z.int().nullable(),
     output: z.array(outputItem),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
@@ -142,6 +142,7 @@ const event = <Type extends string, Members extends z.ZodRawShape>(type: Type, m
 export const responseEvent = z
   .discriminatedUnion('type', [
     event('response.created', { response: responseObject }),
+    event('response.queued', { response: responseObject }),
     event('response.in_progress', { response: responseObject }),
     event('response.output_item.added', { output_index: z.int(), item: outputItem }),
     event('response.content_part.added', { ...partReference, part }),

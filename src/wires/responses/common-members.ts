@@ -21,7 +21,7 @@ export function writeCommonMembers({
 }: AnswerMetadata): Readonly<Record<string, unknown>> {
   const reasoning = isRecord(body['reasoning']) ? body['reasoning'] : {};
   return {
-    id: createId('resp', resident !== undefined),
+    id: resident?.response?.id ?? createId('resp', resident !== undefined),
     object: 'response',
     created_at: created,
     model,
@@ -44,7 +44,7 @@ export function writeCommonMembers({
     frequency_penalty: body['frequency_penalty'] ?? 0,
     top_logprobs: body['top_logprobs'] ?? 0,
     store: resident?.response?.isStored ?? false,
-    background: false,
+    background: resident?.response?.isBackground ?? false,
     service_tier: 'default',
     metadata: body['metadata'] ?? {},
     ...(typeof body['user'] === 'string' ? { user: body['user'] } : {}),

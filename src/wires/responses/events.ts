@@ -94,6 +94,11 @@ export class ResponseEvents {
     return [...startEvents, createErrorEvent(error), { type: 'response.failed', response }];
   }
 
+  /** The response before its answer begins. */
+  queue(): object {
+    return this.#snapshot({ status: 'queued' });
+  }
+
   /** The response where nobody waits for the rest of it, with its content so far. */
   cancel(): object {
     if (this.#items.length > 0) this.#closeAll('incomplete');

@@ -144,7 +144,14 @@ export const createResponseRequest = (isStoring: boolean) =>
     conversation: refusedMember(
       'this host has no conversations; name the previous response or send the whole conversation as input',
     ),
-    background: refusedMember(`${statelessReason} to be fetched later; use stream`, isOneOf(false)),
+    background: storedMember(
+      flag,
+      isStoring,
+      `${statelessReason} to be fetched later; use stream`,
+      isOneOf(false),
+    ).describe(
+      'Answer at once with a queued response, which `GET` then shows as it is answered. Needs `store`.',
+    ),
     prompt: refusedMember('this host has no prompt templates; write the prompt into instructions and input'),
     truncation: refusedMember(
       'nothing is left out of a conversation by itself; shorten the input',

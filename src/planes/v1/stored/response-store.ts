@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { HttpError } from '../../../http/error.ts';
 import { bodyLimitBytes } from '../../../http/route.ts';
+import { invalidBodyError } from '../../../http/violations.ts';
 import { StoreError, type Store, type StoreReader, type Tables } from '../../../store/index.ts';
 import type { ResponseObject } from '../../../wires/responses/answer-schema.ts';
 import type { InputItem } from '../../../wires/responses/items-schema.ts';
@@ -59,6 +60,7 @@ export class ResponseStore {
       status: response.status,
       created_at: this.#store.time(),
       response: JSON.stringify(members),
+      events: null,
       context_bytes:
         (earlier.isStored ? earlier.bytes : 0) +
         Buffer.byteLength(texts.input) +
@@ -67,14 +69,18 @@ export class ResponseStore {
     await stored(() => this.#store.transaction((tx) => tx.insertInto('responses').values(row).execute()));
   }
 
+  /** The events of a finished response that was streamed in the background. @throws HttpError 404 */
+  async events(id: string, by: string): Promise<readonly string[] | undefined> {
+    const row = await this.#read(id, by);
+    if (!row) throw unknownResponse(id);
+    return row.events === null ? undefined : (JSON.parse(row.events) as string[]);
+  }
+
   /** @throws HttpError 404 */
   async get(id: string, by: string): Promise<ResponseObject> {
     const row = await this.#read(id, by);
     if (!row) throw unknownResponse(id);
-    return {
-      ...(JSON.parse(row.response) as Omit<ResponseObject, 'output'>),
-      output: JSON.parse(row.output),
-    };
+    return { ...parseResponse(row), output: JSON.parse(row.output) };
   }
 
   /**
@@ -84,6 +90,10 @@ export class ResponseStore {
   async conversation(id: string, by: string): Promise<EarlierItems> {
     const head = await this.#read(id, by);
     if (!head) throw unknownPrevious(id);
+    if (head.status === 'queued' || head.status === 'in_progress')
+      throw invalidBodyError([
+        { path: 'previous_response_id', message: `'${id}' is ${head.status}; wait until it is finished` },
+      ]);
     if (head.context_bytes > bodyLimitBytes)
       throw new HttpError(
         400,
@@ -148,7 +158,7 @@ export class ResponseStore {
         db
           .selectFrom('responses')
           .where(this.#visible(by, id))
-          .select(['response', 'output', 'context_bytes'])
+          .select(['response', 'output', 'context_bytes', 'status', 'events'])
           .executeTakeFirst(),
       ),
     );
@@ -188,6 +198,12 @@ const cutoffTime = (store: Store, days: number): string =>
 
 /** Every caller but a peer acts for the host: its bearer, its operator, and whoever is on the machine. */
 const ownerOf = (by: string): Tables['responses']['owner'] => (by.startsWith('peer:') ? by : 'host');
+
+/** A response without its output. */
+type ResponseMembers = Omit<ResponseObject, 'output'>;
+
+const parseResponse = ({ response }: { readonly response: string }): ResponseMembers =>
+  JSON.parse(response) as ResponseMembers;
 
 const parseItems = (text: string): InputItem[] => JSON.parse(text) as InputItem[];
 

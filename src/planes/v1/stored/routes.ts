@@ -1,10 +1,12 @@
 import { z } from 'zod';
 import { HttpError, type Violation } from '../../../http/error.ts';
 import { defineRoute, type Route } from '../../../http/route.ts';
+import { eventStreamType, streamResponse } from '../../../http/stream.ts';
 import { invalidBodyError } from '../../../http/violations.ts';
-import { responseObject } from '../../../wires/responses/answer-schema.ts';
+import { responseEvent, responseObject } from '../../../wires/responses/answer-schema.ts';
 import { deletedResponse, inputItemList } from '../../../wires/responses/resource-schema.ts';
 import { openaiErrorResponse } from '../../error-schema.ts';
+import type { BackgroundResponses } from './background.ts';
 import type { ResponseStore, StoredItem } from './response-store.ts';
 
 const path = '/v1/responses/{id}';
@@ -24,7 +26,10 @@ const includes = [
 ];
 
 /** Routes of stored responses. @param responses undefined where the host stores none */
-export function storedRoutes(responses: ResponseStore | undefined): Route[] {
+export function storedRoutes(
+  responses: ResponseStore | undefined,
+  background: BackgroundResponses | undefined,
+): Route[] {
   const errors = {
     404: openaiErrorResponse(
       "No such response, or another caller's; on a host without `--store-responses` there is none.",
@@ -47,12 +52,29 @@ export function storedRoutes(responses: ResponseStore | undefined): Route[] {
       operationId: 'getResponse',
       summary: 'A stored response',
       params,
+      query: {
+        stream: 'true: the events of a response that was created with `background` and `stream`.',
+        starting_after: '`sequence_number` of the last event that you received.',
+        include: 'Accepted; the response is always complete.',
+        include_obfuscation: 'No effect: nothing is obfuscated.',
+      },
       responses: {
-        200: { description: 'The response.', content: { 'application/json': responseObject } },
+        200: {
+          description: 'The response; with `stream=true`, its events.',
+          content: { 'application/json': responseObject, 'text/event-stream': responseEvent },
+        },
         ...errors,
       },
-      async handle({ params: { id = '' }, by }) {
-        return Response.json(await find(id).get(id, by));
+      async handle({ params: { id = '' }, query, by }) {
+        const response = await find(id).get(id, by);
+        const after = readStartingAfter(query);
+        if (query.get('stream') !== 'true') return Response.json(response);
+        const run = background?.find(id);
+        const events = run?.keepsEvents ? run.read(after) : replay(await find(id).events(id, by), after);
+        return await streamResponse(toFrames(events), {
+          contentType: eventStreamType,
+          failureFrame: () => '',
+        });
       },
     }),
     defineRoute({
@@ -69,8 +91,46 @@ export function storedRoutes(responses: ResponseStore | undefined): Route[] {
         ...errors,
       },
       async handle({ params: { id = '' }, by }) {
+        const run = background?.find(id);
+        // Only its owner may end it.
+        if (run) await find(id).get(id, by);
+        run?.cancel();
+        await run?.done;
         await find(id).delete(id, by);
         return Response.json({ id, object: 'response', deleted: true });
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: `${path}/cancel`,
+      operationId: 'cancelResponse',
+      summary: 'Cancel a response that is answered in the background',
+      description: 'A response that is finished stays as it is.',
+      params,
+      responses: {
+        200: { description: 'The response.', content: { 'application/json': responseObject } },
+        400: openaiErrorResponse('It was not created with `background`.'),
+        409: openaiErrorResponse('Another host that shares the database answers it.'),
+        ...errors,
+      },
+      async handle({ params: { id = '' }, by }) {
+        const { background: isBackground, status } = await find(id).get(id, by);
+        if (!isBackground)
+          throw new HttpError(
+            400,
+            'invalid_value',
+            `'${id}' was not created with \`background\`, so it cannot be canceled.`,
+          );
+        const run = background?.find(id);
+        if (!run && (status === 'queued' || status === 'in_progress'))
+          throw new HttpError(
+            409,
+            'answered_elsewhere',
+            `'${id}' is answered by another host; cancel it there.`,
+          );
+        run?.cancel();
+        await run?.done;
+        return Response.json(await find(id).get(id, by));
       },
     }),
     defineRoute({
@@ -97,6 +157,34 @@ export function storedRoutes(responses: ResponseStore | undefined): Route[] {
       },
     }),
   ];
+}
+
+/** @throws HttpError 400 */
+function readStartingAfter(query: URLSearchParams): number {
+  const text = query.get('starting_after');
+  if (text === null) return -1;
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw invalidBodyError([
+    { path: 'starting_after', message: `expected a whole number, got '${text.slice(0, 40)}'` },
+  ]);
+}
+
+/** @throws HttpError 400 where the events were not kept */
+function replay(events: readonly string[] | undefined, after: number): readonly string[] {
+  if (events) return events.slice(after + 1);
+  throw invalidBodyError([
+    { path: 'stream', message: 'this response was not created with `background` and `stream`' },
+  ]);
+}
+
+/** Writes events, JSON, as server-sent events. */
+export async function* toFrames(
+  events: AsyncIterable<string> | Iterable<string>,
+): AsyncGenerator<string, void, undefined> {
+  for await (const event of events) {
+    const { type } = JSON.parse(event) as { readonly type: string };
+    yield `event: ${type}\ndata: ${event}\n\n`;
+  }
 }
 
 interface Page {
