@@ -15,8 +15,8 @@ const closeCodes = { normal: 1000, goingAway: 1001, policyViolation: 1008 } as c
 export interface ConnectionOptions {
   /** Answers a message. Never rejects. */
   readonly onMessage: (message: Buffer) => Promise<void>;
-  /** Messages for an error of the connection. */
-  readonly writeFailure: (error: HttpError) => readonly string[];
+  /** The message for an error of the connection. */
+  readonly writeRefusal: (error: HttpError) => string;
   readonly maxAgeMs: number;
 }
 
@@ -58,7 +58,9 @@ export class SocketConnection {
   async send(message: string): Promise<void> {
     this.signal.throwIfAborted();
     const sent = new Promise<void>((resolve, reject) => {
-      this.#socket.send(message, (error) => (error ? reject(error) : resolve()));
+      this.#socket.send(message, (error) =>
+        error ? reject(new ClientGone(undefined, { cause: error })) : resolve(),
+      );
     });
     sent.catch(() => undefined);
     if ((await raceTimeout(sent, stalledTimeoutMs)) !== 'late') return;
@@ -80,7 +82,7 @@ export class SocketConnection {
     if (this.#isEnding) return;
     if (this.#openTurns > maxWaiting) {
       const text = `More than ${maxWaiting} messages wait for their turn; wait for the answers.`;
-      this.#fail(new HttpError(429, 'too_many_messages', text));
+      void this.#refuse(new HttpError(429, 'too_many_messages', text));
       return;
     }
     this.#openTurns++;
@@ -92,7 +94,7 @@ export class SocketConnection {
   #expire(): void {
     this.#isEnding = true;
     this.#lastTurn = this.#lastTurn.then(() =>
-      this.#fail(
+      this.#refuse(
         new HttpError(
           400,
           'websocket_connection_limit_reached',
@@ -103,7 +105,12 @@ export class SocketConnection {
     this.end('normal');
   }
 
-  #fail(error: HttpError): void {
-    for (const message of this.#options.writeFailure(error)) void this.send(message).catch(() => undefined);
+  /** A message that the client does not take is lost. */
+  async #refuse(error: HttpError): Promise<void> {
+    try {
+      await this.send(this.#options.writeRefusal(error));
+    } catch {
+      // The client is gone.
+    }
   }
 }

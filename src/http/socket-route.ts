@@ -14,8 +14,10 @@ export interface SocketRoute {
 export interface SocketSession {
   /** Yields the messages that answer a message of the client. Throws an error that `failure` then writes. */
   answer(message: Buffer, turn: SocketTurn): AsyncGenerator<string, void, undefined>;
-  /** The messages for an error of the current turn, or of the connection. */
+  /** The messages for an error of the current turn. */
   failure(error: HttpError): readonly string[];
+  /** The message for an error of the connection, or of a message that gets no turn. */
+  refusal(error: HttpError): string;
 }
 
 export interface SocketTurn extends Caller {

@@ -69,12 +69,12 @@ export class Sockets implements UpgradeHandler {
   ): void {
     const connection = new SocketConnection(accepted, {
       maxAgeMs: this.#options.maxAgeMs ?? defaultMaxAgeMs,
-      writeFailure: (error) => session.failure(error),
+      writeRefusal: (error) => session.refusal(error),
       onMessage: async (message) => {
         // A token may have been revoked since the last turn.
         const caller = await this.#authenticate(incoming, route).catch((error: unknown) => error);
         if (caller instanceof Error) {
-          await sendAll(connection, session.failure(this.#asHttpError(caller, newHostRequestId())));
+          await sendAll(connection, [session.refusal(this.#asHttpError(caller, newHostRequestId()))]);
           connection.end('policyViolation');
         } else await this.#turn(connection, message, { route, session, caller: caller as Caller });
       },

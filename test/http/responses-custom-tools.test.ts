@@ -53,7 +53,7 @@ describe('custom tools', () => {
 
   test('streamed: the text in pieces, as events that OpenAI’s client reads', async () => {
     const whole = callOf('code', { input: 'a\n"b" ü' });
-    const { post, url } = await serve({ chatTemplate: thinkingTemplate, answer: () => [...whole] });
+    const { post, url } = await serve({ chatTemplate: thinkingTemplate, answer: () => Array.from(whole) });
     const events = await readNamedEvents(
       await post(route, { input: 'Do it.', tools: [custom('code')], stream: true }),
     );

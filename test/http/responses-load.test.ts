@@ -68,7 +68,10 @@ test.runIf(runsRest)(
       const run = async (count: number) => {
         for (let index = 0; index < count; index += 10)
           await Promise.all(
-            Array.from({ length: 10 }, (_, offset) => requests[(index + offset) % requests.length]?.(index)),
+            Array.from(
+              { length: 10 },
+              async (_, offset) => await requests[(index + offset) % requests.length]?.(index),
+            ),
           );
         await until(() => engine.running === 0);
         // The scripted engine keeps every request.

@@ -95,8 +95,10 @@ describeShared("OpenAI's published schemas of responses", ['data/openapi/openai.
     const format = { type: 'grammar', syntax: 'regex', definition: 'a+' };
     const custom = [{ type: 'custom', name: 'code', description: 'd', format }];
     const writer = responsesWire.writer(residentAbout({ input: 'hi', tools: custom }));
-    const call = chatEvents([{ type: 'call', name: 'code', pieces: ['{"input": "a', 'a"}'] }]);
-    const events = dataOf<ResponseEvent>(call.map((event) => writer.write(event)).join('') + writer.end());
+    const codeCall = chatEvents([{ type: 'call', name: 'code', pieces: ['{"input": "a', 'a"}'] }]);
+    const events = dataOf<ResponseEvent>(
+      codeCall.map((event) => writer.write(event)).join('') + writer.end(),
+    );
     expect(events.map(({ type }) => type)).toContain('response.custom_tool_call_input.done');
     for (const event of events) expect(faults('ResponseStreamEvent', withUsage(event))).toEqual([]);
     expect(faults('Response', (events.at(-1) as { response?: unknown }).response)).toEqual([]);

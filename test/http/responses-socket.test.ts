@@ -2,7 +2,6 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { HttpError } from '../../src/http/error.ts';
 import type { AccessControl } from '../../src/http/route.ts';
-import { loopbackAccess } from '../../src/planes/access.ts';
 import { ResponseStore } from '../../src/planes/v1/stored/response-store.ts';
 import { Store } from '../../src/store/index.ts';
 import { responseEvent, responseObject } from '../../src/wires/responses/answer-schema.ts';
@@ -170,14 +169,18 @@ describe('responses over a WebSocket', () => {
 
   test('too many waiting messages are refused', async () => {
     const held = Promise.withResolvers<void>();
-    const { url, engine } = await serve({ hold: (piece) => (piece === 0 ? held.promise : undefined) });
+    const { url, engine } = await serve({ hold: (piece) => (piece === 2 ? held.promise : undefined) });
     const { send, messages } = await connect(url);
-    for (let index = 0; index < 20; index++) send({ type: 'response.create', input: 'hi' });
+    // The first has begun, and is not ended by what is refused.
+    send({ type: 'response.create', input: 'hi' });
+    await until(() => messages.length > 4);
+    for (let index = 1; index < 20; index++) send({ type: 'response.create', input: 'hi' });
     await until(() => messages.filter(({ type }) => type === 'error').length === 3);
-    expect(messages.map(errorOf).at(-1)).toMatchObject({ status: 429, code: 'too_many_messages' });
+    expect(errorOf(messages.at(-1) ?? {})).toMatchObject({ status: 429, code: 'too_many_messages' });
     held.resolve();
     await until(() => messages.filter(isTerminal).length === 20);
     expect(engine.requests).toHaveLength(17);
+    expect(messages.filter(({ type }) => type === 'response.completed')).toHaveLength(17);
   });
 
   test('the connection ends at its time limit, with an error that says so', async () => {
@@ -206,7 +209,6 @@ describe('responses over a WebSocket', () => {
     await expect(connect(`${url}/v1/x`)).rejects.toThrow('404');
     let isRevoked = false;
     const access: AccessControl = {
-      ...loopbackAccess,
       authorizeGate: (_, caller) => Promise.resolve(caller),
       requireRouteScope: () => undefined,
       authenticate: ({ headers }) => {

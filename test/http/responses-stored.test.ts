@@ -110,6 +110,8 @@ describeDatabases('stored responses', (databaseUrl, kind) => {
 
   test('with `store: false` nothing is stored, and the response cannot be continued', async () => {
     const { create, ask, refusal, post, rows } = await open();
+    const empty = await post(route, { input: 'hi', previous_response_id: '' });
+    expect(await refusal(empty)).toMatchObject({ code: 'previous_response_not_found' });
     const { id, store } = await create({ input: 'hi', store: false });
     expect(store).toBe(false);
     expect(await rows()).toEqual([]);

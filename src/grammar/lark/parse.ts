@@ -198,7 +198,7 @@ const escapeCharacter = (character: string): string =>
 
 function stringPattern(token: LarkToken): string {
   const isCaseless = token.text.endsWith('i');
-  const characters = [...textOf(token)].map((character) => {
+  const characters = Array.from(textOf(token), (character) => {
     const [lower, upper] = [character.toLowerCase(), character.toUpperCase()];
     return isCaseless && lower !== upper ? `[${lower}${upper}]` : escapeCharacter(character);
   });
@@ -206,7 +206,7 @@ function stringPattern(token: LarkToken): string {
 }
 
 function classEnd(token: LarkToken): string {
-  const characters = token.type === 'string' ? [...textOf(token)] : [];
+  const characters = token.type === 'string' ? Array.from(textOf(token)) : [];
   if (characters.length !== 1)
     throw larkError(token.line, `a range needs one character on each side, got ${token.text}`);
   return escapeCharacter(characters[0] ?? '');

@@ -1,4 +1,4 @@
-import { HttpError } from '../../http/error.ts';
+import type { HttpError } from '../../http/error.ts';
 import { parseJson } from '../../http/body.ts';
 import { jsonRules } from '../../http/route-body.ts';
 import type { SocketRoute, SocketSession, SocketTurn } from '../../http/socket-route.ts';
@@ -72,12 +72,14 @@ class ResponseSession implements SocketSession {
     // A response that has begun ends with its own event.
     const events = this.#run?.failureEvents(error).filter(({ type }) => type === 'response.failed');
     this.#run = undefined;
-    if (events) return events.map((event) => this.#write(event));
+    return events ? events.map((event) => this.#write(event)) : [this.refusal(error)];
+  }
+
+  refusal(error: HttpError): string {
     const { status } = error;
     const members = errorObject(error);
-    return [
-      JSON.stringify({ type: 'error', status, error: { ...members, code: error.code ?? members['type'] } }),
-    ];
+    const code = error.code ?? members['type'];
+    return JSON.stringify({ type: 'error', status, error: { ...members, code } });
   }
 
   #write(event: object): string {

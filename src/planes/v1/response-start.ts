@@ -60,7 +60,7 @@ export async function readConversation(
 ): Promise<ReadConversation> {
   const { previous_response_id: previousId } = body;
   const find = findPrevious ?? (async (id: string) => await responses?.conversation(id, caller.by));
-  const earlier = (previousId ? await find(previousId) : undefined) ?? noItems;
+  const earlier = (typeof previousId === 'string' ? await find(previousId) : undefined) ?? noItems;
   const items = { earlier: earlier.items, own: ownItems(body) };
   const session = await HostedSession.open(body.tools, [...items.earlier, ...items.own], {
     ...caller,
