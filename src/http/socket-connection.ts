@@ -1,13 +1,15 @@
 import type { WebSocket } from 'ws';
 import { raceTimeout } from '../util/race-timeout.ts';
 import { ClientGone, HttpError } from './error.ts';
+import { bodyLimitBytes } from './route.ts';
 
 /** How long a client may take to read a message, in ms. */
 const stalledTimeoutMs = 60_000;
 /** Interval of pings, in ms: a client that does not answer one before the next is gone. */
 const pingIntervalMs = 30_000;
-/** Turns that may wait for the current one. */
+/** Turns that may wait for the current one, and the size of all their messages. */
 const maxWaiting = 16;
+const maxWaitingBytes = bodyLimitBytes;
 
 /** Status codes of RFC 6455. */
 const closeCodes = { normal: 1000, goingAway: 1001, policyViolation: 1008 } as const;
@@ -27,6 +29,7 @@ export class SocketConnection {
   readonly #closed = new AbortController();
   #lastTurn: Promise<void> = Promise.resolve();
   #openTurns = 0;
+  #openBytes = 0;
   #isEnding = false;
 
   constructor(socket: WebSocket, options: ConnectionOptions) {
@@ -80,15 +83,22 @@ export class SocketConnection {
 
   #receive(message: Buffer): void {
     if (this.#isEnding) return;
-    if (this.#openTurns > maxWaiting) {
-      const text = `More than ${maxWaiting} messages wait for their turn; wait for the answers.`;
+    const bytes = message.byteLength;
+    const isFull =
+      this.#openTurns > maxWaiting || (this.#openTurns > 0 && this.#openBytes + bytes > maxWaitingBytes);
+    if (isFull) {
+      const text = `More than ${maxWaiting} messages, or ${maxWaitingBytes} bytes, wait for their turn; wait for the answers.`;
       void this.#refuse(new HttpError(429, 'too_many_messages', text));
       return;
     }
     this.#openTurns++;
+    this.#openBytes += bytes;
     this.#lastTurn = this.#lastTurn
       .then(() => this.#options.onMessage(message))
-      .finally(() => this.#openTurns--);
+      .finally(() => {
+        this.#openTurns--;
+        this.#openBytes -= bytes;
+      });
   }
 
   #expire(): void {

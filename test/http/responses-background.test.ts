@@ -199,6 +199,8 @@ describeDatabases('responses in the background', (databaseUrl) => {
       error: { code: 'server_error', message: 'The host stopped before the response was finished.' },
     });
     release();
+    // That run goes on here, and ends last.
+    await until(async () => (await find(id)).status === 'completed');
     await store.transaction((tx) =>
       tx
         .updateTable('responses')

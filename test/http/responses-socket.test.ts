@@ -183,6 +183,20 @@ describe('responses over a WebSocket', () => {
     expect(messages.filter(({ type }) => type === 'response.completed')).toHaveLength(17);
   });
 
+  test('messages that are too large together, or alone, are not kept', async () => {
+    const held = Promise.withResolvers<void>();
+    const { url } = await serve({ hold: (piece) => (piece === 0 ? held.promise : undefined) });
+    const { send, messages, closed } = await connect(url);
+    const large = JSON.stringify({ type: 'response.create', input: 'x', ignored: 'x'.repeat(17_000_000) });
+    send(large);
+    send(large);
+    await until(() => messages.length === 1);
+    expect(errorOf(messages[0] ?? {})).toMatchObject({ status: 429, code: 'too_many_messages' });
+    send('x'.repeat(34_000_000));
+    expect(await closed).toBe(1009);
+    held.resolve();
+  });
+
   test('the connection ends at its time limit, with an error that says so', async () => {
     const { url } = await serve({}, 'ready', undefined, [], { socketAgeMs: 200 });
     const { next, closed } = await connect(url);
