@@ -10,10 +10,10 @@ const maxRewriteBytes = 64 * 1024 * 1024;
  * rewritten.
  * @returns false where another process reads the log, which is then truncated later
  */
-export async function eraseFreedBytes(db: Kysely<Tables>, maxBytes = maxRewriteBytes): Promise<boolean> {
+export async function eraseFreedBytes(db: Kysely<Tables>): Promise<boolean> {
   const { rows: sizes } = await sql<{ bytes: number }>`
     select page_count * page_size as bytes from pragma_page_count(), pragma_page_size()`.execute(db);
-  if ((sizes[0]?.bytes ?? 0) <= maxBytes) await sql`vacuum`.execute(db);
+  if ((sizes[0]?.bytes ?? 0) <= maxRewriteBytes) await sql`vacuum`.execute(db);
   const { rows } = await sql<{ busy: number }>`pragma wal_checkpoint(truncate)`.execute(db);
   return rows[0]?.busy === 0;
 }

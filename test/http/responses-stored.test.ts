@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
 import { afterEach, describe, expect, test } from 'vitest';
 import { Peers } from '../../src/agent/sessions/peers.ts';
 import { EngineError } from '../../src/engine/types.ts';
@@ -296,6 +297,23 @@ describeDatabases('stored responses', (databaseUrl, kind) => {
         const path = url.replace('sqlite:', '');
         return ['', '-wal'].map((suffix) => readFileSync(path + suffix, 'latin1')).join('');
       };
+
+      test('are removed later where another process reads the file, and the response is deleted all the same', async () => {
+        const { create, ask, url, store } = await open();
+        const { id } = await create({ input: 'a read secret' });
+        const reader = new DatabaseSync(url.replace('sqlite:', ''));
+        try {
+          reader.exec('begin');
+          reader.prepare('select count(*) from responses').get();
+          expect((await ask('DELETE', id)).status).toBe(200);
+          expect([store.isEraseDue, bytesOf(url).includes('a read secret')]).toEqual([true, true]);
+          reader.exec('rollback');
+        } finally {
+          reader.close();
+        }
+        expect(await deleteExpiredResponses(store, 30)).toBe(0);
+        expect([store.isEraseDue, bytesOf(url).includes('a read secret')]).toEqual([false, false]);
+      });
 
       test('have nothing of a deleted response, or of one that was too old', async () => {
         const { create, ask, url, clock, store } = await open();
