@@ -6,6 +6,7 @@ import { createApp, createEnvelopeLookup } from '../http/app.ts';
 import { hostGuard, isLoopback } from '../http/host-guard.ts';
 import type { BoundServer } from '../http/listening.ts';
 import { listen } from '../http/listen.ts';
+import { Sockets } from '../http/sockets.ts';
 import { createControlPlanes, createHostPlanes } from '../planes/mount.ts';
 import { HttpError } from '../http/error.ts';
 import { Resident } from '../planes/resident.ts';
@@ -31,6 +32,7 @@ import { describeModel, readyLine } from './ready-line.ts';
 import { DataDirStore } from './store/data-dir-store.ts';
 import { StartError } from './start-error.ts';
 import { openObservability } from './observability.ts';
+import { openResponses } from './responses.ts';
 import type { CliContext } from './cli-context.ts';
 
 export interface Host {
@@ -118,6 +120,17 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const { watch, served } = observability;
 
   const stopping = new AbortController();
+  const responses = await closeOnFailure(
+    openResponses({
+      settings: options,
+      store: records,
+      tracer: watch,
+      stopSignal: stopping.signal,
+      onNotice,
+      onFault,
+    }),
+  );
+  resources.defer(responses.close);
   const loader = new ModelLoader({
     options,
     dataDir: dataDir.path,
@@ -175,6 +188,8 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     recorder,
     observe,
     metrics,
+    responses: responses.store,
+    background: responses.background,
     gateway: true,
   };
   const gateway = await closeOnFailure(
@@ -207,12 +222,13 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       bind: isLoopback(address) ? 'loopback' : 'lan',
       findPeer: (token) => agent.host.peers.find(token),
     });
-    const app = createApp({ planes, access, stopSignal: stopping.signal, onFault, watch });
+    const appOptions = { planes, access, stopSignal: stopping.signal, onFault, watch };
+    const app = createApp(appOptions);
     const listener = await listen(
       withPages(withGateway(app, extras.gateway, access), extras.pages, access),
       hostGuard(address, options.allowed_host ?? []),
       { host: address, port },
-      { envelopeOf: createEnvelopeLookup(planes) },
+      { envelopeOf: createEnvelopeLookup(planes), upgrades: new Sockets(appOptions) },
     ).catch((error: unknown) => {
       throw portError(error, address, port, flag);
     });

@@ -240,6 +240,19 @@ export const optionTable = {
       '(default: $OTEL_EXPORTER_OTLP_ENDPOINT, else none)',
     secret: true,
   },
+  store_responses: {
+    schema: booleanOption,
+    kind: 'flag',
+    help:
+      'store the responses of /v1/responses with their conversations in the database, for previous_response_id and GET; ' +
+      'without it nothing is stored',
+  },
+  response_retention: {
+    schema: integerBetween(1, 3650, ' days'),
+    kind: 'number',
+    value: 'DAYS',
+    help: 'delete stored responses this many days after they were made (default 30)',
+  },
   allowed_host: {
     schema: z.array(nonEmptyText, { error: 'expected a list of host names' }),
     kind: 'list',

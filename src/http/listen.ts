@@ -3,7 +3,13 @@ import { type Envelope, HttpError, hostEnvelope } from './error.ts';
 import type { HostGuard } from './host-guard.ts';
 import { type BoundServer, bindServer } from './listening.ts';
 import { newHostRequestId } from './request-id.ts';
-import { createHttpServer, type RefusedRequest, unreadableRequest, type WrittenRefusal } from './server.ts';
+import {
+  createHttpServer,
+  type RefusedRequest,
+  unreadableRequest,
+  type UpgradeHandler,
+  type WrittenRefusal,
+} from './server.ts';
 
 export interface App {
   readonly fetch: (request: Request, env: object) => Response | Promise<Response>;
@@ -24,6 +30,8 @@ export interface ListenerOptions {
    */
   readonly keepAliveTimeoutMs?: number | undefined;
   readonly guard?: HostGuard;
+  /** WebSocket endpoints. */
+  readonly upgrades?: UpgradeHandler | undefined;
   /**
    * Writes refusals of requests that do not reach the app.
    * @param path of the request; empty where it could not be read
@@ -37,7 +45,14 @@ export interface ListenerOptions {
 export async function listenOn(
   address: Address,
   app: App,
-  { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs = 65_000, guard, writeRefusal }: ListenerOptions,
+  {
+    headersTimeoutMs,
+    requestTimeoutMs,
+    keepAliveTimeoutMs = 65_000,
+    guard,
+    upgrades,
+    writeRefusal,
+  }: ListenerOptions,
 ): Promise<BoundServer> {
   let isClosing = false;
   const serve = getRequestListener(app.fetch, {
@@ -58,6 +73,7 @@ export async function listenOn(
     ...(requestTimeoutMs === undefined ? {} : { requestTimeout: requestTimeoutMs }),
     // Sends small chunks of a stream at once.
     noDelay: true,
+    upgrades,
     writeRefusal: (refused, target) =>
       writeRefusal(refused, target.replace(/^https?:\/\/[^/?#]*/i, '').split('?', 1)[0] ?? ''),
     ...(guard ? { guard: ({ rawHeaders, url }) => guard(rawHeaders, url ?? '') } : {}),
@@ -71,12 +87,18 @@ export async function listenOn(
     ...bound,
     close() {
       isClosing = true;
+      upgrades?.close();
       return bound.close();
+    },
+    destroyConnections() {
+      upgrades?.destroy();
+      bound.destroyConnections();
     },
   };
 }
 
-export interface ListenOptions extends Pick<ListenerOptions, 'headersTimeoutMs' | 'requestTimeoutMs'> {
+export interface ListenOptions
+  extends Pick<ListenerOptions, 'headersTimeoutMs' | 'requestTimeoutMs' | 'upgrades'> {
   /**
    * The error envelope for a path, used for refusals before the app. Default: the envelope of the native planes.
    */

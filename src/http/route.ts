@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { CompletionAttributes, TraceSpan } from '../tracing/index.ts';
 import type { Envelope, HttpError } from './error.ts';
 import type { AbsentRoute, Endpoint } from './router.ts';
+import type { SocketRoute } from './socket-route.ts';
 
 /** Credential that a route requires in addition to what its listener requires. */
 export type Gate = 'bearer' | 'operator';
@@ -169,6 +170,8 @@ export interface Plane {
   /** Gate of all routes of the plane, also on a loopback listener. */
   readonly gate?: Gate;
   readonly routes: readonly Route[];
+  /** WebSocket endpoints. */
+  readonly sockets?: readonly SocketRoute[];
   /** Public routes that are not served; each is answered with a 404 that explains why. */
   readonly absentRoutes?: readonly AbsentRoute[];
 }

@@ -15,7 +15,7 @@ export interface Endpoint {
 
 /** A route of a public API that is not served, although the parameter of another route would match its path. */
 export interface AbsentRoute extends Pick<Endpoint, 'method' | 'path'> {
-  /** The reason and the alternative; completes the sentence `There is no POST /v1/responses/compact: ...`. */
+  /** The reason and the alternative; completes the sentence `There is no POST /models/load: ...`. */
   readonly reason: string;
 }
 

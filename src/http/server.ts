@@ -8,6 +8,7 @@ import {
   STATUS_CODES,
 } from 'node:http';
 import type { Duplex } from 'node:stream';
+import type { HttpError } from './error.ts';
 import { answerHalfClosed } from './half-closed.ts';
 
 /** Why a request is refused before it reaches the application. */
@@ -15,6 +16,7 @@ export interface RefusedRequest {
   readonly status: number;
   readonly code: string;
   readonly message: string;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Headers and body of a refusal. */
@@ -23,7 +25,19 @@ export interface WrittenRefusal {
   readonly body: string;
 }
 
+/** Takes over connections whose request asks for another protocol. */
+export interface UpgradeHandler {
+  /** False: the request is served as if it did not ask. */
+  accepts(incoming: IncomingMessage): boolean;
+  /** @returns the error to refuse it with */
+  upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer): Promise<HttpError | undefined>;
+  /** Closes the connections when they are idle, and accepts no others. */
+  close(): void;
+  destroy(): void;
+}
+
 export interface HttpServerOptions extends ServerOptions {
+  readonly upgrades?: UpgradeHandler | undefined;
   readonly serve: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
   /** Checked before anything else; returns the refusal, if any. */
   readonly guard?: (incoming: IncomingMessage) => RefusedRequest | undefined;
@@ -41,7 +55,13 @@ const lingerMs = 2000;
  * An HTTP server that answers every request with a request id and an error body, including requests that Node refuses
  * without either, and clients that close their write side after a whole request.
  */
-export function createHttpServer({ serve, guard, writeRefusal, ...options }: HttpServerOptions): Server {
+export function createHttpServer({
+  serve,
+  guard,
+  writeRefusal,
+  upgrades,
+  ...options
+}: HttpServerOptions): Server {
   /** Unanswered requests of a connection, in order. */
   const open = new WeakMap<Duplex, Set<{ incoming: IncomingMessage; outgoing: ServerResponse }>>();
   const refuse = (incoming: IncomingMessage, outgoing: ServerResponse, refused: RefusedRequest) => {
@@ -51,7 +71,9 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
     incoming.resume();
   };
   // Node's check of the Host header would send a 400 without a body.
-  const server = createServer({ ...options, requireHostHeader: false }, (incoming, outgoing) => {
+  const shouldUpgradeCallback = (incoming: IncomingMessage) => upgrades?.accepts(incoming) === true;
+  const serverOptions = { ...options, requireHostHeader: false, shouldUpgradeCallback };
+  const server = createServer(serverOptions, (incoming, outgoing) => {
     const request = { incoming, outgoing };
     const requests = open.get(incoming.socket) ?? new Set();
     open.set(incoming.socket, requests.add(request));
@@ -62,7 +84,7 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
   });
   const refuseRaw = (socket: Duplex, refused: RefusedRequest, target = '') => {
     const { headers, body } = writeRefusal(refused, target);
-    const lines = Object.entries({ ...headers, ...framing(body) }).map(
+    const lines = Object.entries({ ...headers, ...refused.headers, ...framing(body) }).map(
       ([name, value]) => `${name}: ${value}\r\n`,
     );
     const { status } = refused;
@@ -98,9 +120,27 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
       message: 'CONNECT is not supported: this is not a proxy.',
     });
   });
+  server.on('upgrade', (incoming: IncomingMessage, socket: Duplex, head: Buffer) => {
+    const destroy = () => socket.destroy();
+    socket.on('error', destroy);
+    const refusal = guard?.(incoming) ?? checkTarget(incoming);
+    if (refusal) refuseRaw(socket, refusal, incoming.url);
+    else
+      void upgrades?.upgrade(incoming, socket, head).then((error) => {
+        if (error) refuseRaw(socket, toRefusal(error), incoming.url);
+        else socket.off('error', destroy);
+      });
+  });
   answerHalfClosed(server);
   return server;
 }
+
+const toRefusal = ({ status, code = '', message, headers }: HttpError): RefusedRequest => ({
+  status,
+  code,
+  message,
+  headers,
+});
 
 const framing = (body: string) => ({ 'content-length': Buffer.byteLength(body), connection: 'close' });
 

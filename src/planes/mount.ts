@@ -16,6 +16,8 @@ import { messagesPlane } from './messages/routes.ts';
 import { createObservePlane } from './observe/routes.ts';
 import { createRecorderPlane } from './recorder/routes.ts';
 import { v1Plane } from './v1/routes.ts';
+import type { BackgroundResponses } from './v1/stored/background.ts';
+import type { ResponseStore } from './v1/stored/response-store.ts';
 import type { Observe } from '../observe/observe.ts';
 import type { RecorderService } from '../recorder/services.ts';
 
@@ -32,6 +34,9 @@ export interface HostFacts {
   readonly endpointId: string;
   /** Whether the host serves the gateway too. */
   readonly gateway?: boolean;
+  /** Undefined where the host stores no responses. */
+  readonly responses?: ResponseStore | undefined;
+  readonly background?: BackgroundResponses | undefined;
   /** Undefined where the host runs no agents. */
   readonly agent?: { readonly host: AgentHost; readonly facts: HostAgentData };
 }
@@ -52,7 +57,8 @@ const capabilityNames = ({ agent, gateway, observe, recorder }: HostFacts): stri
 
 /** Every plane of the main listener. A new plane is one line here. */
 export function createHostPlanes(facts: HostFacts): Plane[] {
-  const { resident, store, served, version, endpointId, agent, observe, recorder } = facts;
+  const { resident, store, served, version, endpointId, agent, observe, recorder, responses, background } =
+    facts;
   const names = capabilityNames(facts);
   const planes = [
     createHealthPlane(resident, names),
@@ -60,7 +66,7 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
     // Must precede the `/v1` plane, because the first matching prefix determines the error envelope.
     messagesPlane(resident),
     llamaCppPlane({ resident, store, version, planes: names }),
-    v1Plane(resident, store, agent?.host.hostedTools),
+    v1Plane(resident, store, { hostedTools: agent?.host.hostedTools, responses, background }),
     ollamaPlane({ resident, store, version }),
     createLabPlane(resident),
     ...(agent ? [createAgentPlaneOf(agent.host)] : []),

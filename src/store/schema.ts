@@ -407,6 +407,29 @@ interface FeedGaps {
   reason: string;
 }
 
+/** A response of `POST /v1/responses` that is kept for later requests. */
+interface Responses {
+  id: string;
+  /** The host that answers, or answered, it. */
+  endpoint_id: string;
+  /** `peer:<name>` of the peer that asked for it; `host` for every other caller. */
+  owner: string;
+  /** The response that it continues. */
+  previous: string | null;
+  status: 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
+  created_at: Time;
+  /** The items of its own request, with ids. */
+  input: Json;
+  /** Its output items. */
+  output: Json;
+  /** The response without its output. */
+  response: Json;
+  /** The events of a response that was streamed in the background, as a list; null for others, and until it is finished. */
+  events: Json | null;
+  /** Bytes of the items of the whole conversation, those of the responses that it continues included. */
+  context_bytes: number;
+}
+
 export interface Tables {
   counters: Counters;
   acts: Acts;
@@ -431,4 +454,5 @@ export interface Tables {
   bench: Bench;
   feed_gaps: FeedGaps;
   lab_kernels: LabKernels;
+  responses: Responses;
 }

@@ -6,6 +6,7 @@ import { retry } from './retry.ts';
 import { StoreError } from './errors.ts';
 import { migrateStore } from './migrate.ts';
 import type { Tables } from './schema.ts';
+import { eraseFreedBytes } from './sqlite-erase.ts';
 
 /** Query builder for reads. */
 export type StoreReader = Kysely<Tables>;
@@ -43,6 +44,8 @@ export class Store {
   readonly #pending = new Set<Promise<unknown>>();
   #lastTransaction: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
+  #isEraseDue = false;
+  #nextErase: Promise<void> | undefined;
 
   private constructor(database: Database, { endpointId, now }: { endpointId: string; now: () => Date }) {
     this.#database = database;
@@ -98,6 +101,42 @@ export class Store {
         }),
       ),
     );
+  }
+
+  /**
+   * Runs a transaction that deletes content, and removes what it deleted from the bytes of an SQLite file and of its
+   * write-ahead log. `work` is as in `transaction`. PostgreSQL reuses the space when it vacuums the table.
+   * `isEraseDue` says whether bytes remain, because another process was reading the file: the next call removes them.
+   */
+  async erase<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    const isSqlite = this.#database.kind === 'sqlite';
+    const result = await this.#track('transaction', () =>
+      this.#serialize(async () => {
+        if (isSqlite) await sql`pragma secure_delete = on`.execute(this.#writer);
+        return await this.#writer.transaction().execute(work);
+      }),
+    );
+    if (isSqlite) await this.#eraseFreedBytes();
+    return result;
+  }
+
+  /** One pass for all deletions that wait for it. Where it fails, the next call makes another one. */
+  #eraseFreedBytes(): Promise<void> {
+    this.#isEraseDue = true;
+    this.#nextErase ??= this.#track('transaction', () =>
+      this.#serialize(async () => {
+        this.#nextErase = undefined;
+        this.#isEraseDue = !(await eraseFreedBytes(this.#writer));
+      }),
+    ).catch((error: unknown) => {
+      this.#nextErase = undefined;
+      if (!(error instanceof StoreError)) throw error;
+    });
+    return this.#nextErase;
+  }
+
+  get isEraseDue(): boolean {
+    return this.#isEraseDue;
   }
 
   /** Returns the next number of a counter. There are no gaps: a transaction that is rolled back uses no number. */

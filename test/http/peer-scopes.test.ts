@@ -20,9 +20,9 @@ const expected: Readonly<Record<string, string>> = {
     listSurfaces getSurfaceSchema queryObserved askQuestion listRacks getRack
     getLabGraph getLabParts getLabKernels getLabKernel listLabKernelVersions listLabOps getLabStub getLabParityMode
     listLabBenches listLabConfigs getLabConfig`,
-  'read infer': `listModels getModel getResponse llamaCppModels llamaCppProps llamaCppSlots
+  'read infer': `listModels getModel getResponse listInputItems llamaCppModels llamaCppProps llamaCppSlots
     ollamaRunning ollamaVersion ollamaStatus ollamaHasBlob ollamaTags ollamaPs ollamaShow`,
-  infer: `createChatCompletion createCompletion createEmbedding createResponse deleteResponse
+  infer: `createChatCompletion createCompletion createEmbedding createResponse countResponseTokens compactResponse cancelResponse deleteResponse
     createMessage countMessageTokens
     llamaCppChatCompletions llamaCppResponses llamaCppCompletion llamaCppCompletions llamaCppInfill llamaCppEmbedding llamaCppEmbeddings
     llamaCppTokenize llamaCppDetokenize llamaCppApplyTemplate

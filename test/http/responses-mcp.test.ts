@@ -11,6 +11,8 @@ import { loopbackAccess } from '../../src/planes/access.ts';
 import { createAgentPlane } from '../../src/planes/agent/plane.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { v1Plane } from '../../src/planes/v1/routes.ts';
+import { ResponseStore } from '../../src/planes/v1/stored/response-store.ts';
+import { Store } from '../../src/store/index.ts';
 import { noopTracer } from '../../src/tracing/index.ts';
 import { responseEvent, responseObject } from '../../src/wires/responses/answer-schema.ts';
 import { freshSqlite } from '../support/databases.ts';
@@ -36,7 +38,11 @@ const write = (text: string) =>
 const read = toolCall('mcp_notes_read_note', { name: 'a' });
 
 /** A host with one MCP server, whose model gives these answers one after the other. */
-async function openWorld(answers: readonly string[], access: AccessControl = loopbackAccess) {
+async function openWorld(
+  answers: readonly string[],
+  access: AccessControl = loopbackAccess,
+  responses?: ResponseStore,
+) {
   const remote = await httpServer('streamable');
   cleanups.push(() => remote.close());
   const config = httpConfig(remote.url);
@@ -67,7 +73,10 @@ async function openWorld(answers: readonly string[], access: AccessControl = loo
   const faults: unknown[] = [];
   const hostedTools = new HostedTools({ servers: servers.servers, changes });
   const app = createApp({
-    planes: [v1Plane(resident, storeAt(freshDataDir()), hostedTools), createAgentPlane(routes)],
+    planes: [
+      v1Plane(resident, storeAt(freshDataDir()), { hostedTools, responses }),
+      createAgentPlane(routes),
+    ],
     access,
     stopSignal: new AbortController().signal,
     onFault: (_, error) => faults.push(error),
@@ -221,6 +230,56 @@ describe('MCP servers of the host on the Responses wire', () => {
     expect(fourth.output[0]).toMatchObject({ type: 'mcp_call', name: 'read_note', output: 'one' });
     expect(fourth.output_text).toBe('It says one.');
     expect(engine.requests).toHaveLength(5);
+  });
+
+  it('continues a stored response with the decision alone, and lists the tools once', async () => {
+    const store = await Store.open({ url: freshSqlite(), endpointId: 'e0' });
+    cleanups.push(() => store.close());
+    const responses = new ResponseStore({ store, retentionDays: 30 });
+    const { client, promptOf, changes } = await openWorld(
+      [write('one'), 'Written.', read, 'It says one.'],
+      loopbackAccess,
+      responses,
+    );
+    const tools = [notes() as OpenAI.Responses.Tool.Mcp];
+    let previous_response_id: string | null = null;
+    const ask = async (input: OpenAI.Responses.ResponseInput) => {
+      const response = await client.responses.create({
+        model: 'scripted',
+        input,
+        tools,
+        previous_response_id,
+      });
+      previous_response_id = response.id;
+      return response;
+    };
+    const decide = async ({ output }: OpenAI.Responses.Response) => {
+      const id = output.find(({ type }) => type === 'mcp_approval_request')?.id ?? '';
+      return await ask([{ type: 'mcp_approval_response', approval_request_id: id, approve: true }]);
+    };
+    const first = await ask([{ role: 'user', content: 'Write one.' }]);
+    expect(first.output.map(({ type }) => type)).toEqual(['mcp_list_tools', 'mcp_approval_request']);
+    const second = await decide(first);
+    expect(second.output.map(({ type }) => type)).toEqual(['mcp_call', 'message']);
+    expect(await changes.list()).toEqual([]);
+    expect(promptOf(1)).toContain('wrote name, text');
+    const fourth = await decide(await ask([{ role: 'user', content: 'Read it.' }]));
+    expect(fourth.output[0]).toMatchObject({ type: 'mcp_call', name: 'read_note', output: 'one' });
+    expect(promptOf(3)).toContain('wrote name, text');
+    const items = await client.responses.inputItems.list(fourth.id, { order: 'asc' });
+    expect(items.data.map(({ type }) => type)).toEqual([
+      'message',
+      'mcp_list_tools',
+      'mcp_approval_request',
+      'mcp_approval_response',
+      'mcp_call',
+      'message',
+      'message',
+      'mcp_approval_request',
+      'mcp_approval_response',
+    ]);
+    await client.responses.delete(first.id);
+    await expect(client.responses.retrieve(first.id)).rejects.toMatchObject({ status: 404 });
   });
 
   it('tells the model that a call was declined, with the reason, and does not make it', async () => {

@@ -2,7 +2,10 @@ import { beforeAll, expect, test } from 'vitest';
 import type { ResponseEvent } from '../../src/wires/responses/answer-schema.ts';
 import type { AnswerEvent, HostedItem } from '../../src/wires/core/answer.ts';
 import { responsesWire } from '../../src/wires/responses/client.ts';
+import { ResponseStore } from '../../src/planes/v1/stored/response-store.ts';
+import { Store } from '../../src/store/index.ts';
 import { chatEvents } from '../support/chat-events.ts';
+import { freshSqlite } from '../support/databases.ts';
 import { publishedSchemas } from '../support/published-schemas.ts';
 import { readNamedEvents } from '../support/named-events.ts';
 import { dataOf, residentAbout } from '../support/resident-about.ts';
@@ -86,6 +89,50 @@ describeShared("OpenAI's published schemas of responses", ['data/openapi/openai.
       await post('/v1/responses', { input: 'hi', stream: true }),
     )) {
       expect(faults('ResponseStreamEvent', withUsage(data))).toEqual([]);
+    }
+  });
+
+  test('accept custom tools, their calls and the events of those', () => {
+    const format = { type: 'grammar', syntax: 'regex', definition: 'a+' };
+    const custom = [{ type: 'custom', name: 'code', description: 'd', format }];
+    const writer = responsesWire.writer(residentAbout({ input: 'hi', tools: custom }));
+    const codeCall = chatEvents([{ type: 'call', name: 'code', pieces: ['{"input": "a', 'a"}'] }]);
+    const events = dataOf<ResponseEvent>(
+      codeCall.map((event) => writer.write(event)).join('') + writer.end(),
+    );
+    expect(events.map(({ type }) => type)).toContain('response.custom_tool_call_input.done');
+    for (const event of events) expect(faults('ResponseStreamEvent', withUsage(event))).toEqual([]);
+    expect(faults('Response', (events.at(-1) as { response?: unknown }).response)).toEqual([]);
+  });
+
+  test('accept stored responses, their items, counts and shortened conversations', async () => {
+    const store = await Store.open({ url: freshSqlite(), endpointId: 'e0' });
+    try {
+      const responses = new ResponseStore({ store, retentionDays: 30 });
+      const { post, get } = await serve({}, 'ready', undefined, [], { responses });
+      const input = [
+        { role: 'developer', content: 'a' },
+        { role: 'user', content: [{ type: 'input_text', text: 'b' }] },
+        { role: 'assistant', content: [{ type: 'refusal', refusal: 'c' }] },
+        { type: 'reasoning', summary: [{ type: 'summary_text', text: 'd' }] },
+        { type: 'function_call', call_id: '1', name: 'f', arguments: '{}' },
+        { type: 'function_call_output', call_id: '1', output: [{ type: 'input_text', text: 'e' }] },
+        { type: 'custom_tool_call', call_id: '2', name: 'g', input: 'x' },
+        { type: 'custom_tool_call_output', call_id: '2', output: 'y' },
+      ];
+      const first = (await (await post('/v1/responses', { input })).json()) as { id: string };
+      const body = { input: 'hi', previous_response_id: first.id };
+      const { id } = (await (await post('/v1/responses', body)).json()) as { id: string };
+      expect(faults('Response', await (await get(`/v1/responses/${id}`)).json())).toEqual([]);
+      const items = (await (await get(`/v1/responses/${id}/input_items`)).json()) as { data: unknown[] };
+      expect(items.data).toHaveLength(input.length + 2);
+      expect(faults('ResponseItemList', items)).toEqual([]);
+      const count = await (await post('/v1/responses/input_tokens', body)).json();
+      expect(faults('TokenCountsResource', count)).toEqual([]);
+      const compacted = await post('/v1/responses/compact', { model: 'scripted', ...body });
+      expect(faults('CompactResource', await compacted.json())).toEqual([]);
+    } finally {
+      await store.close();
     }
   });
 

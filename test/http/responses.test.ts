@@ -189,7 +189,7 @@ describe('responses', () => {
       expect(response.status).toBe(404);
       const { code, message } = await errorOf(response);
       expect(code).toBe('response_not_found');
-      expect(message).toContain('stores none');
+      expect(message).toContain('stores none. Start it with --store-responses');
     }
   });
 });
@@ -275,12 +275,12 @@ describe('refusals of responses', () => {
       ].sort(),
     );
     expect(message).toContain("parts of type 'input_image' cannot be read");
-    expect(message).toContain('stores nothing to refer to');
+    expect(message).toContain('no items to refer to');
     expect(message).toContain("tools of type 'web_search' do not run on this host");
   });
 
   test.each([
-    [{ previous_response_id: 'resp_1' }, 'previous_response_id', 'send the whole conversation'],
+    [{ previous_response_id: 'resp_1' }, 'previous_response_id', '--store-responses'],
     [{ conversation: 'conv_1' }, 'conversation', 'send the whole conversation'],
     [{ background: true }, 'background', 'use stream'],
     [{ prompt: { id: 'p' } }, 'prompt', 'no prompt templates'],

@@ -3,7 +3,12 @@ import { loopbackAccess } from '../../src/planes/access.ts';
 import { createApp, createEnvelopeLookup } from '../../src/http/app.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { listen } from '../../src/http/listen.ts';
+import { Sockets } from '../../src/http/sockets.ts';
 import { createControlPlanes, createHostPlanes } from '../../src/planes/mount.ts';
+import type { AccessControl } from '../../src/http/route.ts';
+import { BackgroundResponses } from '../../src/planes/v1/stored/background.ts';
+import type { QueuedResponses } from '../../src/planes/v1/stored/queued-responses.ts';
+import type { ResponseStore } from '../../src/planes/v1/stored/response-store.ts';
 import { type LabSource, Resident } from '../../src/planes/resident.ts';
 import { ServedCounters } from '../../src/planes/served-counters.ts';
 import { type TraceSink, Tracer } from '../../src/tracing/index.ts';
@@ -18,6 +23,12 @@ export async function serveScripted(
   start: 'none' | 'loading' | 'ready' = 'ready',
   lab?: LabSource,
   sinks: readonly TraceSink[] = [],
+  more: {
+    readonly responses?: ResponseStore;
+    readonly queued?: QueuedResponses;
+    readonly access?: AccessControl;
+    readonly socketAgeMs?: number;
+  } = {},
 ) {
   const engine = new ScriptedEngine(script);
   const grammars = new ScriptedGrammars();
@@ -27,20 +38,34 @@ export async function serveScripted(
   const faults: unknown[] = [];
   const store = storeAt(freshDataDir());
   const served = new ServedCounters();
-  const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0' };
+  const { responses, queued, access = loopbackAccess, socketAgeMs } = more;
+  const tracer = new Tracer([served, ...sinks]);
+  const onFault = (_: string, error: unknown) => void faults.push(error);
+  const background =
+    responses &&
+    queued &&
+    new BackgroundResponses({ responses, queued, tracer, stopSignal: stopping.signal, onFault });
+  const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0', responses, background };
   const planes = createHostPlanes(facts);
-  const app = createApp({
+  const appOptions = {
     planes,
-    access: loopbackAccess,
+    access,
     stopSignal: stopping.signal,
-    onFault: (_, error) => faults.push(error),
-    watch: new Tracer([served, ...sinks]),
-  });
+    onFault,
+    watch: tracer,
+  };
+  const app = createApp(appOptions);
   const listener = await listen(
     app,
     hostGuard('127.0.0.1', ['my.box']),
     { host: '127.0.0.1', port: 0 },
-    { envelopeOf: createEnvelopeLookup(planes) },
+    {
+      envelopeOf: createEnvelopeLookup(planes),
+      upgrades: new Sockets({
+        ...appOptions,
+        ...(socketAgeMs === undefined ? {} : { maxAgeMs: socketAgeMs }),
+      }),
+    },
   );
   const url = `http://127.0.0.1:${listener.port}`;
   return {

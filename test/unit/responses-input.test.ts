@@ -1,10 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { HttpError } from '../../src/http/error.ts';
-import { readRequest } from '../../src/planes/v1/responses-input.ts';
-import { responseRequest } from '../../src/wires/responses/server-schema.ts';
+import { ownItems, readRequest } from '../../src/planes/v1/responses-input.ts';
+import { createResponseRequest } from '../../src/wires/responses/server-schema.ts';
 
-const inputOf = (request: object) =>
-  readRequest(responseRequest.parse({ input: 'hi', ...request }), undefined).input;
+const inputOf = (request: object) => {
+  const body = createResponseRequest(false).parse({ input: 'hi', ...request });
+  return readRequest(body, { earlier: [], own: ownItems(body) }, undefined).input;
+};
 const refusalOf = (request: object) => {
   try {
     inputOf(request);
@@ -168,7 +170,7 @@ describe('a response request as a conversation', () => {
       'tools.1.name',
       'tool_choice.tools.0.name',
     ]);
-    expect(violations?.[0]?.message).toContain('stores no responses');
+    expect(violations?.[0]?.message).toContain('send the call with its output');
     expect(violations?.[2]?.message).toContain("the tools are 'a'");
   });
 

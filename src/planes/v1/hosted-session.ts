@@ -55,15 +55,15 @@ export class HostedSession {
 
   /**
    * Resolves the MCP tools of a request.
+   * @param items of the conversation, those of the responses that it continues included
    * @returns undefined where the request has nothing to do with MCP servers
    * @throws HttpError 400 where a server is unknown, 403 where the token may not use it
    */
   static async open(
-    { tools, input }: ResponseRequest,
-    hostedTools: HostedTools | undefined,
-    caller: HostedCaller,
+    tools: ResponseRequest['tools'],
+    items: readonly InputItem[],
+    { hostedTools, ...caller }: HostedCaller & { readonly hostedTools: HostedTools | undefined },
   ): Promise<HostedSession | undefined> {
-    const items = typeof input === 'string' ? [] : input;
     const servers = (tools ?? []).flatMap((tool, index) => (tool.type === 'mcp' ? [{ tool, index }] : []));
     if (servers.length === 0 && !items.some(({ type }) => type?.startsWith('mcp_') === true))
       return undefined;

@@ -8,9 +8,11 @@ import { toThinking } from '../turn/thinking.ts';
 import { refuseLargeTools, refuseDuplicateNames } from '../../wires/core/tool-checks.ts';
 import { parseArguments, plainContent } from './chat-input.ts';
 import type { HostedSession } from './hosted-session.ts';
+import { toCustomTool } from './custom-tool.ts';
 import { toTool } from './tools.ts';
+import { decodeSummary } from '../../wires/responses/encrypted-content.ts';
 import type { InputItem } from '../../wires/responses/items-schema.ts';
-import type { ResponseRequest, TextFormat } from '../../wires/responses/server-schema.ts';
+import type { TextFormat, TokenCountRequest } from '../../wires/responses/server-schema.ts';
 import { selectTools } from '../../wires/responses/tools-schema.ts';
 
 /** A request as a conversation, and the builder that holds its turns. */
@@ -19,16 +21,36 @@ interface ReadRequest {
   readonly builder: TurnBuilder;
 }
 
+/** The items of a conversation. */
+export interface ConversationItems {
+  /** Items of the responses that the request continues, the oldest first. */
+  readonly earlier: readonly InputItem[];
+  /** Items of the request itself. */
+  readonly own: readonly InputItem[];
+}
+
+/** The items of a request; a text is the message of a user. */
+export const ownItems = ({ input }: Pick<TokenCountRequest, 'input'>): readonly InputItem[] =>
+  typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : (input ?? []);
+
 /**
  * Converts a request to a conversation.
+ * @param items of the conversation: those of the responses that it continues, then its own
  * @param session where the request has to do with MCP servers of the host
  * @throws HttpError 400 with every contradiction between its parts
  */
-export function readRequest(body: ResponseRequest, session: HostedSession | undefined): ReadRequest {
+export function readRequest(
+  body: Omit<TokenCountRequest, 'input'>,
+  items: ConversationItems,
+  session: HostedSession | undefined,
+): ReadRequest {
   const violations: Violation[] = [];
-  const builder = addItems(body, session, violations);
-  const functions = (body.tools ?? []).filter((tool) => tool.type === 'function');
-  const offered = [...functions.map(toTool), ...(session?.definitions ?? [])];
+  const builder = addItems(body.instructions, items, { session, violations });
+  const own = (body.tools ?? []).flatMap((tool, index) => {
+    if (tool.type === 'custom') return [toCustomTool(tool, `tools.${index}`, violations)];
+    return tool.type === 'function' ? [toTool(tool)] : [];
+  });
+  const offered = [...own, ...(session?.definitions ?? [])];
   refuseLargeTools(offered, violations);
   refuseDuplicateNames(offered, violations);
   const { tools, toolChoice } = selectTools(offered, body.tool_choice ?? 'auto', violations);
@@ -46,29 +68,25 @@ export function readRequest(body: ResponseRequest, session: HostedSession | unde
 }
 
 function addItems(
-  { instructions, input }: ResponseRequest,
-  session: HostedSession | undefined,
-  violations: Violation[],
+  instructions: string | null | undefined,
+  { earlier, own }: ConversationItems,
+  { session, violations }: { readonly session: HostedSession | undefined; readonly violations: Violation[] },
 ): TurnBuilder {
   const builder = new TurnBuilder();
   if (instructions) builder.system(instructions);
-  if (typeof input === 'string') {
-    builder.user(input);
-    return builder;
-  }
-  for (const [index, item] of input.entries()) {
+  const items = [...earlier, ...own];
+  for (const [index, item] of items.entries()) {
+    const path = `input.${index - earlier.length}`;
     if (session && isMcpItem(item)) {
-      if (!addMcpItem(builder, item, { session, items: input }))
+      if (!addMcpItem(builder, item, { session, items }))
         violations.push({
-          path: `input.${index}.approval_request_id`,
-          message:
-            'no earlier mcp_approval_request has this id; this host stores no responses, so send it with its response',
+          path: `${path}.approval_request_id`,
+          message: 'no earlier mcp_approval_request has this id; send it with its response',
         });
     } else if (!isMcpItem(item) && !addItem(builder, item))
       violations.push({
-        path: `input.${index}.call_id`,
-        message:
-          'no earlier function_call has this call_id; this host stores no responses, so send the call with its output',
+        path: `${path}.call_id`,
+        message: `no earlier ${item.type === 'custom_tool_call_output' ? 'custom_tool_call' : 'function_call'} has this call_id; send the call with its output`,
       });
   }
   return builder;
@@ -112,8 +130,13 @@ function addItem(builder: TurnBuilder, item: Exclude<InputItem, McpItem>): boole
   if (item.type === 'function_call') {
     const { call_id: id, name } = item;
     builder.call({ id, name, arguments: parseArguments(item.arguments) });
-  } else if (item.type === 'function_call_output') {
+  } else if (item.type === 'custom_tool_call') {
+    const { call_id: id, name, input } = item;
+    builder.call({ id, name, arguments: { input } });
+  } else if (item.type === 'function_call_output' || item.type === 'custom_tool_call_output') {
     return builder.result(item.call_id, plainContent(item.output, '\n'));
+  } else if (item.type === 'compaction') {
+    builder.system(`Summary of the conversation so far:\n${decodeSummary(item.encrypted_content) ?? ''}`);
   } else if (item.type === 'reasoning') {
     const reasoningText = plainContent(item.content, '\n');
     builder.reasoning(reasoningText === '' ? plainContent(item.summary, '\n') : reasoningText);

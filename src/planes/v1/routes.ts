@@ -8,7 +8,10 @@ import { chatRoute } from './chat.ts';
 import { completionsRoute } from './completions.ts';
 import { embeddingsRoute } from './embeddings.ts';
 import { modelRoutes } from './models.ts';
+import { responsesSocket } from './response-socket.ts';
 import { responsesRoutes } from './responses.ts';
+import type { BackgroundResponses } from './stored/background.ts';
+import type { ResponseStore } from './stored/response-store.ts';
 
 /**
  * Routes that llama.cpp also serves without `/v1`; there, `/completions`, `/embeddings` and `/models` belong to its own
@@ -27,31 +30,33 @@ function withUnprefixed(routes: readonly Route[]): Route[] {
   return [...routes, ...unprefixedRoutes];
 }
 
-export function v1Plane(resident: Resident, store: ModelStore, hostedTools?: HostedTools): Plane {
+/** What only some hosts have. */
+export interface V1Options {
+  /** Absent where the host runs no agents. */
+  readonly hostedTools?: HostedTools | undefined;
+  /** Absent where the host stores no responses. */
+  readonly responses?: ResponseStore | undefined;
+  readonly background?: BackgroundResponses | undefined;
+}
+
+export function v1Plane(
+  resident: Resident,
+  store: ModelStore,
+  { hostedTools, responses, background }: V1Options = {},
+): Plane {
+  const responsesOptions = { resident, hostedTools, responses };
   return {
     name: 'v1',
     summary: "OpenAI's wire: completions and embeddings.",
     prefixes: ['/v1', '/chat/completions', '/responses'],
+    sockets: [responsesSocket(responsesOptions)],
     envelope: (error) => ({ error: errorObject(error) }),
     errorSchema: openaiError,
-    absentRoutes: [
-      {
-        method: 'POST',
-        path: '/v1/responses/compact',
-        reason: 'this host does not shorten conversations; send a shorter one to POST /v1/responses',
-      },
-      {
-        method: 'POST',
-        path: '/v1/responses/input_tokens',
-        reason:
-          'use POST /v1/messages/count_tokens to count the tokens of a conversation, or the usage of an answer',
-      },
-    ],
     routes: withUnprefixed([
       ...modelRoutes(resident, store),
       chatRoute(resident),
       completionsRoute(resident),
-      ...responsesRoutes(resident, hostedTools),
+      ...responsesRoutes(responsesOptions, background),
       embeddingsRoute(resident),
     ]),
   };

@@ -8,6 +8,7 @@ import { up as conversations } from './006-conversations.ts';
 import { up as webhooks } from './007-webhooks.ts';
 import { up as nestedWorkflows } from './008-nested-workflows.ts';
 import { up as calls } from './009-calls.ts';
+import { up as responses } from './010-responses.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -20,4 +21,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '007-webhooks': { up: webhooks },
   '008-nested-workflows': { up: nestedWorkflows },
   '009-calls': { up: calls },
+  '010-responses': { up: responses },
 };

@@ -84,6 +84,17 @@ export interface AnsweredRequest {
 export interface ResidentMetadata {
   /** Identifies the weights: the same seed gives the same text only on the same weights. */
   readonly fingerprint: string;
+  /** On the Responses wire. Default: the response continues none and is not stored. */
+  readonly response?: ResponseState;
+}
+
+/** What the host keeps of a response, as its members say. */
+export interface ResponseState {
+  readonly previousId: string | null;
+  readonly isStored: boolean;
+  /** Its id, where it has one before the answer begins. */
+  readonly id?: string;
+  readonly isBackground?: boolean;
 }
 
 /** Writes a stream as the text of SSE frames; '' where an event produces no output. */

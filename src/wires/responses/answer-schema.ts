@@ -34,6 +34,14 @@ const callItem = z.object({
   name: z.string(),
   arguments: z.string().describe('JSON.'),
 });
+const customCallItem = z.object({
+  id: z.string(),
+  type: z.literal('custom_tool_call'),
+  status,
+  call_id: z.string().describe('Referenced by the `custom_tool_call_output`.'),
+  name: z.string(),
+  input: z.string(),
+});
 const reasoningItem = z.object({
   id: z.string(),
   type: z.literal('reasoning'),
@@ -46,6 +54,7 @@ export const outputItem = z.discriminatedUnion('type', [
   reasoningItem,
   messageItem,
   callItem,
+  customCallItem,
   ...mcpOutputItems,
 ]);
 export type OutputItem = z.infer<typeof outputItem>;
@@ -53,7 +62,7 @@ export type MessageItem = z.infer<typeof messageItem>;
 export type CallItem = z.infer<typeof callItem>;
 export type ReasoningItem = z.infer<typeof reasoningItem>;
 
-const usage = z.object({
+export const responseUsage = z.object({
   input_tokens: z.int(),
   input_tokens_details: z.object({
     cached_tokens: z.int().describe('Included in input_tokens.'),
@@ -74,7 +83,7 @@ const commonMembers = {
   created_at: z.int(),
   model: z.string(),
   instructions: nullableText,
-  previous_response_id: z.null(),
+  previous_response_id: nullableText,
   tools: z.array(
     z.discriminatedUnion('type', [
       z.object({
@@ -84,6 +93,7 @@ const commonMembers = {
         parameters: object.nullable(),
         strict: z.boolean().nullable(),
       }),
+      z.object({ type: z.literal('custom'), name: z.string(), description: nullableText, format: object }),
       mcpTool,
     ]),
   ),
@@ -99,8 +109,8 @@ const commonMembers = {
   presence_penalty: z.number(),
   frequency_penalty: z.number(),
   top_logprobs: z.int(),
-  store: z.literal(false),
-  background: z.literal(false),
+  store: z.boolean().describe('Whether the response is stored: `--store-responses`.'),
+  background: z.boolean(),
   service_tier: z.literal('default'),
   metadata: z.record(z.string(), z.string()),
   user: z.string().optional(),
@@ -113,12 +123,12 @@ export type ResponseHead = z.infer<typeof commonMembersSchema>;
 export const responseObject = z
   .object({
     ...commonMembers,
-    status: z.enum(['in_progress', 'completed', 'incomplete', 'failed']),
+    status: z.enum(['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
     completed_at: z.int().nullable(),
     output: z.array(outputItem),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     incomplete_details: z.object({ reason: z.literal('max_output_tokens') }).nullable(),
-    usage: usage.nullable().describe('Null while the answer is generated.'),
+    usage: responseUsage.nullable().describe('Null while the answer is generated.'),
   })
   .meta({ id: 'Response' });
 export type ResponseObject = z.infer<typeof responseObject>;
@@ -132,6 +142,7 @@ const event = <Type extends string, Members extends z.ZodRawShape>(type: Type, m
 export const responseEvent = z
   .discriminatedUnion('type', [
     event('response.created', { response: responseObject }),
+    event('response.queued', { response: responseObject }),
     event('response.in_progress', { response: responseObject }),
     event('response.output_item.added', { output_index: z.int(), item: outputItem }),
     event('response.content_part.added', { ...partReference, part }),
@@ -146,6 +157,8 @@ export const responseEvent = z
       name: z.string(),
       arguments: z.string(),
     }),
+    event('response.custom_tool_call_input.delta', { ...itemReference, delta: z.string() }),
+    event('response.custom_tool_call_input.done', { ...itemReference, input: z.string() }),
     event('response.mcp_list_tools.in_progress', itemReference),
     event('response.mcp_list_tools.completed', itemReference),
     event('response.mcp_list_tools.failed', itemReference),

@@ -3,10 +3,10 @@ import { isRecord } from '../../util/json.ts';
 import type { AnswerMetadata } from '../core/wire.ts';
 
 /**
- * Creates an id such as `resp_…`, `msg_…`, `fc_…` or `rs_…`. Ids cannot be looked up, because nothing is stored.
+ * Creates an id such as `resp_…`, `msg_…`, `fc_…` or `rs_…`.
  */
 export const createId = (
-  prefix: 'resp' | 'msg' | 'fc' | 'rs' | 'mcp' | 'mcpl' | 'r',
+  prefix: 'resp' | 'msg' | 'fc' | 'ctc' | 'cmp' | 'rs' | 'mcp' | 'mcpl' | 'mcpa' | 'r',
   isResident = false,
 ): string => `${prefix}_${randomBytes(isResident ? 16 : 24).toString('hex')}`;
 
@@ -21,12 +21,12 @@ export function writeCommonMembers({
 }: AnswerMetadata): Readonly<Record<string, unknown>> {
   const reasoning = isRecord(body['reasoning']) ? body['reasoning'] : {};
   return {
-    id: createId('resp', resident !== undefined),
+    id: resident?.response?.id ?? createId('resp', resident !== undefined),
     object: 'response',
     created_at: created,
     model,
     instructions: body['instructions'] ?? null,
-    previous_response_id: null,
+    previous_response_id: resident?.response?.previousId ?? null,
     tools: writeTools(body['tools']),
     tool_choice: body['tool_choice'] ?? 'auto',
     parallel_tool_calls: body['parallel_tool_calls'] ?? true,
@@ -43,8 +43,8 @@ export function writeCommonMembers({
     presence_penalty: body['presence_penalty'] ?? 0,
     frequency_penalty: body['frequency_penalty'] ?? 0,
     top_logprobs: body['top_logprobs'] ?? 0,
-    store: false,
-    background: false,
+    store: resident?.response?.isStored ?? false,
+    background: resident?.response?.isBackground ?? false,
     service_tier: 'default',
     metadata: body['metadata'] ?? {},
     ...(typeof body['user'] === 'string' ? { user: body['user'] } : {}),
@@ -57,6 +57,13 @@ const writeTools = (tools: unknown): unknown[] =>
   (Array.isArray(tools) ? tools : []).filter(isRecord).map((tool) => {
     const { type, name, ...rest } = tool;
     if (type === 'mcp') return tool;
+    if (type === 'custom')
+      return {
+        type,
+        name,
+        description: rest['description'] ?? null,
+        format: rest['format'] ?? { type: 'text' },
+      };
     return {
       type,
       name,

@@ -1,3 +1,5 @@
+import { tryParseJson } from '../../util/json.ts';
+
 /**
  * Signatures and encrypted reasoning of providers other than OpenAI, encoded in `encrypted_content` of reasoning items.
  * Callers return that member unchanged, so a stateless loop also works on this wire with models that require their
@@ -13,6 +15,17 @@ export type EncodedReasoning =
 
 /** A prefix that OpenAI's own `encrypted_content` never has. */
 export const encodedPrefix = 'lathe:';
+
+/** The summary in a compaction item. It is encoded, not encrypted: it contains nothing but the caller's conversation. */
+export const encodeSummary = (summary: string): string =>
+  encodedPrefix + JSON.stringify(['summary', summary]);
+
+/** @returns undefined where this project did not write the text */
+export function decodeSummary(text: string): string | undefined {
+  const members = text.startsWith(encodedPrefix) ? tryParseJson(text.slice(encodedPrefix.length)) : undefined;
+  const [form, summary] = Array.isArray(members) ? (members as readonly unknown[]) : [];
+  return form === 'summary' && typeof summary === 'string' ? summary : undefined;
+}
 
 export function encodeReasoning(reasoning: EncodedReasoning): string {
   return encodedPrefix + JSON.stringify(toMembers(reasoning));

@@ -1,9 +1,11 @@
+import { isRecord } from '../../util/json.ts';
 import type { Usage } from '../core/types.ts';
 import type { HttpError } from '../../http/error.ts';
 import { errorObject } from '../core/error.ts';
 import type { AnswerEvent, FinishReason, HostedItem } from '../core/answer.ts';
 import type { AnswerMetadata } from '../core/wire.ts';
 import { writeCommonMembers } from './common-members.ts';
+import { OpenCustomCall } from './open-custom-call.ts';
 import {
   type UnnumberedEvent,
   OpenCall,
@@ -30,12 +32,17 @@ const toStatus = (reason: FinishReason | undefined) =>
 export class ResponseEvents {
   readonly #commonMembers: Readonly<Record<string, unknown>>;
   readonly #isResident: boolean;
+  /** Names of the custom tools of the request, whose calls have a text instead of arguments. */
+  readonly #customTools: ReadonlySet<unknown>;
   /** Complete items by output index; undefined where one is still open. */
   readonly #items: (object | undefined)[] = [];
   /** The item that is being written, unless it is a call. */
   #openItem: { readonly outputIndex: number; readonly item: OpenMessage | OpenReasoning } | undefined;
   /** Open calls by call index. Several may be open, because some providers interleave their arguments. */
-  readonly #openCalls = new Map<number, { readonly outputIndex: number; readonly item: OpenCall }>();
+  readonly #openCalls = new Map<
+    number,
+    { readonly outputIndex: number; readonly item: OpenCall | OpenCustomCall }
+  >();
   /** Output index of the items of the host's MCP servers by id. */
   readonly #hostedItems = new Map<string, number>();
   #hasBegun = false;
@@ -45,6 +52,11 @@ export class ResponseEvents {
   constructor(metadata: AnswerMetadata) {
     this.#commonMembers = writeCommonMembers(metadata);
     this.#isResident = metadata.resident !== undefined;
+    const { tools } = metadata.request.body;
+    const custom = (this.#isResident && Array.isArray(tools) ? tools : []).filter(
+      (tool) => isRecord(tool) && tool['type'] === 'custom',
+    );
+    this.#customTools = new Set(custom.map(({ name }: { readonly name: unknown }) => name));
   }
 
   add(event: AnswerEvent): UnnumberedEvent[] {
@@ -80,6 +92,17 @@ export class ResponseEvents {
       usage: this.#usage ? writeUsage(this.#usage) : null,
     });
     return [...startEvents, createErrorEvent(error), { type: 'response.failed', response }];
+  }
+
+  /** The response before its answer begins. */
+  queue(): object {
+    return this.#snapshot({ status: 'queued' });
+  }
+
+  /** The response where nobody waits for the rest of it, with its content so far. */
+  cancel(): object {
+    if (this.#items.length > 0) this.#closeAll('incomplete');
+    return this.#snapshot({ status: 'cancelled', usage: this.#usage ? writeUsage(this.#usage) : null });
   }
 
   /** The complete response, as in the last event. */
@@ -130,7 +153,9 @@ export class ResponseEvents {
           signature === undefined ? [] : this.#addSignatureItem({ form: 'call', callId, signature });
         const closed = [...signatureEvents, ...this.#closeOpen('completed'), ...this.#closeCompleteCalls()];
         const outputIndex = this.#outputIndex();
-        const item = new OpenCall(outputIndex, { callId, name }, this.#isResident);
+        const item = this.#customTools.has(name)
+          ? new OpenCustomCall(outputIndex, { callId, name })
+          : new OpenCall(outputIndex, { callId, name }, this.#isResident);
         this.#openCalls.set(index, { outputIndex, item });
         return [...closed, ...item.begin()];
       }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { contentSchema, contentPartsSchema, refusalPart } from '../chat/message-schema.ts';
 import { text, toolName, typeOf } from '../core/members.ts';
+import { decodeSummary } from './encrypted-content.ts';
 import { mcpInputItems } from './mcp-schema.ts';
 
 const textPart = z.object({
@@ -30,6 +31,19 @@ const functionCallOutput = z.object({
   output: content,
 });
 
+const customToolCall = z.object({
+  type: z.literal('custom_tool_call'),
+  call_id: text.describe('Referenced by the `custom_tool_call_output`.'),
+  name: toolName,
+  input: text,
+});
+
+const customToolCallOutput = z.object({
+  type: z.literal('custom_tool_call_output'),
+  call_id: text.describe('Id of an earlier `custom_tool_call`.'),
+  output: content,
+});
+
 const reasoning = z.object({
   type: z.literal('reasoning'),
   summary: parts.nullish(),
@@ -39,16 +53,34 @@ const reasoning = z.object({
   encrypted_content: text.nullish().describe('Ignored.'),
 });
 
-const itemTypes = 'message, function_call, function_call_output, reasoning and those of MCP calls';
+const compaction = z.object({
+  type: z.literal('compaction'),
+  id: text.nullish(),
+  encrypted_content: text.refine((value) => decodeSummary(value) !== undefined, {
+    error: 'expected the encrypted_content of a compaction item of this host',
+  }),
+});
+
+const itemTypes =
+  'message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning, compaction and those of MCP calls';
 
 /** An item of the conversation in a request. */
 export const inputItem = z.discriminatedUnion(
   'type',
-  [message, functionCall, functionCallOutput, reasoning, ...mcpInputItems],
+  [
+    message,
+    functionCall,
+    functionCallOutput,
+    customToolCall,
+    customToolCallOutput,
+    reasoning,
+    compaction,
+    ...mcpInputItems,
+  ],
   {
     error: ({ input }) => {
       const type = typeOf(input);
-      if (type === 'item_reference') return 'this host stores nothing to refer to; send the item itself';
+      if (type === 'item_reference') return 'this host has no items to refer to; send the item itself';
       return type === ''
         ? "expected an item such as {role: 'user', content: '...'}"
         : `items of type '${type}' cannot be read here; send ${itemTypes}`;

@@ -197,7 +197,7 @@ const reasoningFormats = {
   },
 };
 
-interface CalledTool {
+export interface CalledTool {
   readonly callId: string;
   readonly name: string;
 }
@@ -290,12 +290,12 @@ export function hostedItemEvents(index: number, item: HostedItem, isNew: boolean
   }
 }
 
-const added = (index: number, item: object): UnnumberedEvent => ({
+export const added = (index: number, item: object): UnnumberedEvent => ({
   type: 'response.output_item.added',
   output_index: index,
   item,
 });
-const done = (index: number, item: object): UnnumberedEvent => ({
+export const done = (index: number, item: object): UnnumberedEvent => ({
   type: 'response.output_item.done',
   output_index: index,
   item,

@@ -24,24 +24,52 @@ const unknownToolError = ({ input }: { readonly input?: unknown }): string => {
     ? "expected a tool such as {type: 'function', name, parameters}"
     : `tools of type '${type}' do not run on this host; define a function and run it yourself`;
 };
+const formatError =
+  "expected {type: 'text'} or {type: 'grammar', syntax: 'lark' or 'regex', definition: '...'}";
+const customShape = z.object({
+  type: z.literal('custom'),
+  custom: refusedMember('put name, description and format beside type'),
+  name: toolName,
+  description: text.nullish(),
+  format: z
+    .discriminatedUnion(
+      'type',
+      [
+        z.object({ type: z.literal('text') }),
+        z.object({
+          type: z.literal('grammar'),
+          syntax: z.enum(['lark', 'regex'], { error: 'expected lark or regex' }),
+          definition: text,
+        }),
+      ],
+      { error: formatError },
+    )
+    .nullish()
+    .describe('What the input may be. Default: any text. Lark grammars must not be recursive.'),
+});
+/** A tool of the caller whose input is a text instead of JSON. */
+export type CustomTool = z.infer<typeof customShape>;
 /** A function that the caller runs. */
 export const functionTool = z.discriminatedUnion('type', [functionShape], { error: unknownToolError });
-const tool = z.discriminatedUnion('type', [functionShape, mcpTool], { error: unknownToolError });
+const tool = z.discriminatedUnion('type', [functionShape, customShape, mcpTool], { error: unknownToolError });
 
 const choiceError =
-  "expected 'none', 'auto', 'required', {type: 'function', name} or {type: 'allowed_tools', mode, tools}";
+  "expected 'none', 'auto', 'required', {type: 'function', name}, {type: 'custom', name} or {type: 'allowed_tools', mode, tools}";
 export const toolChoice = z.union(
   [
     z.enum(['none', 'auto', 'required'], { error: choiceError }),
     z.discriminatedUnion(
       'type',
       [
-        z.object({ type: z.literal('function'), name: toolName }),
+        z.object({ type: z.literal(['function', 'custom']), name: toolName }),
         z.object({
           type: z.literal('allowed_tools'),
           mode: z.enum(['auto', 'required'], { error: "expected 'auto' or 'required'" }),
           tools: list(
-            z.object({ type: z.literal('function', { error: "expected 'function'" }), name: toolName }),
+            z.object({
+              type: z.literal(['function', 'custom'], { error: "expected 'function' or 'custom'" }),
+              name: toolName,
+            }),
             {
               error: 'expected an array of {type, name}',
               empty: 'must name at least one tool',
@@ -65,7 +93,7 @@ export function selectTools<Tool extends { readonly name: string }>(
 ) {
   if (choice === 'required') refuseNoTools('tool_choice', tools, violations);
   if (typeof choice === 'string') return { tools, toolChoice: choice };
-  if (choice.type === 'function') {
+  if (choice.type !== 'allowed_tools') {
     refuseUnknownTool('tool_choice.name', choice.name, tools, violations);
     return { tools, toolChoice: { name: choice.name } };
   }
@@ -79,7 +107,7 @@ export const toolMembers = {
   tools: toolList(tool)
     .nullish()
     .describe(
-      'Functions that the model may call, and MCP servers of the host whose tools it may call: the host runs those.',
+      'Functions and custom tools that the model may call, and MCP servers of the host whose tools it may call: the host runs those.',
     ),
   tool_choice: toolChoice
     .nullish()
