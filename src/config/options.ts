@@ -240,6 +240,14 @@ export const optionTable = {
       '(default: $OTEL_EXPORTER_OTLP_ENDPOINT, else none)',
     secret: true,
   },
+  metrics_compat: {
+    schema: z.enum(['vllm'], { error: 'expected vllm' }),
+    kind: 'text',
+    value: 'vllm',
+    help:
+      "serve the engine's metrics under vLLM's names too, for inference gateways, autoscalers and benchmarks that read " +
+      'them: docs/scale.md',
+  },
   allowed_host: {
     schema: z.array(nonEmptyText, { error: 'expected a list of host names' }),
     kind: 'list',

@@ -204,6 +204,8 @@ export interface EngineStats {
   deviceLosses: number;
   /** Pages of the KV cache: free, and cached for later prompts; running sequences use the rest. */
   pages: { total: number; free: number; cached: number };
+  /** Tokens that a page holds. */
+  pageTokens: number;
   /** Sequences paused because their reader does not read; they hold no slot. */
   stalledReaders: number;
   /** Number of times a running sequence was preempted for lack of pages. */
@@ -217,12 +219,38 @@ export interface EngineStats {
   };
 }
 
+/**
+ * Observes the generation requests of a model, for metrics. It is called while results are delivered, so its methods
+ * must be fast and must not throw. Times are in ms.
+ */
+export interface RequestObserver {
+  /** The prompt of a request is evaluated. */
+  onPrompt(prompt: { readonly tokens: number; readonly cachedTokens: number }): void;
+  /** @param ms time since the request arrived */
+  onFirstToken(ms: number): void;
+  /** A token after the first one. @param ms time since the previous token; 0 where one step accepted both */
+  onNextToken(ms: number): void;
+  onEnd(end: ObservedEnd): void;
+}
+
+/** The end of a request. */
+export interface ObservedEnd {
+  /** `abort`: canceled by its client or by the host. `error`: the engine failed it. */
+  readonly reason: FinishReason | 'abort' | 'error';
+  readonly promptTokens: number;
+  readonly outputTokens: number;
+  /** Undefined for requests that did not finish. */
+  readonly timings: Timings | undefined;
+}
+
 /** A loaded model on one device. */
 export interface Engine {
   readonly model: ModelInfo;
   readonly adapter: AdapterFacts;
   /** Built-in kernels that gave wrong results on this adapter and were replaced. Default: none. */
   readonly replacedKernels?: readonly ReplacedKernel[];
+  /** Why every request is refused at the moment, such as a device that is being replaced; undefined when none is. */
+  readonly unavailable?: EngineError | undefined;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
   /**
@@ -319,6 +347,8 @@ export interface EngineOptions {
   retune?: boolean;
   /** Default: `sample` where the platform stores measurements, else `off`. */
   verify?: VerifyMode;
+  /** Creates the observer of the model's generation requests. */
+  observeRequests?: (model: Pick<ModelInfo, 'id'>) => RequestObserver;
   onProgress?: (progress: LoadProgress) => void;
   onNotice?: (message: string) => void;
 }

@@ -3,7 +3,7 @@ import type { ReaderLimits } from '../../src/engine/scheduling/reader-backpressu
 import { Scheduler } from '../../src/engine/scheduling/scheduler.ts';
 import { zeroCounts } from '../../src/engine/scheduling/scheduler-counts.ts';
 import type { ConstraintLimits } from '../../src/engine/scheduling/mask-wait-list.ts';
-import { type GenerateRequest, greedySampling } from '../../src/engine/types.ts';
+import { type GenerateRequest, greedySampling, type RequestObserver } from '../../src/engine/types.ts';
 import { newSequence, read, SimulatedRunner } from './simulated-runner.ts';
 
 export const text = (...codes: number[]): number[] => codes.map((code) => 97 + (code % 12));
@@ -34,6 +34,7 @@ interface Options {
   separatesDecodeRows?: boolean;
   /** A draft model, with the fraction of its drafts that are wrong. */
   draft?: { wrong?: number; pages?: number; context?: number } | undefined;
+  observer?: RequestObserver;
 }
 
 export function world({
@@ -47,6 +48,7 @@ export function world({
   retainedStates,
   separatesDecodeRows = false,
   draft,
+  observer,
 }: Options = {}) {
   const runner = new SimulatedRunner(
     {
@@ -78,7 +80,7 @@ export function world({
   const options = { speculation, draft: drafter, counts, reader, constraint, onFailure };
   const scheduler = new Scheduler(runner, () => runner.time, options);
   const add = (one: GenerateRequest) => {
-    const sequence = newSequence(one, runner);
+    const sequence = newSequence(one, runner, observer);
     scheduler.add(sequence);
     return sequence;
   };
