@@ -121,6 +121,7 @@ function engineOptions(
     ...(quantize === undefined ? {} : { quantize }),
     ...(parallel === undefined ? {} : { parallel }),
     ...(queue === undefined ? {} : { queue }),
+    ...(options.client_weight === undefined ? {} : { clientWeights: options.client_weight }),
     ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
     ...(options.exact ? { exact: true } : {}),
     ...(options.retune ? { retune: true } : {}),

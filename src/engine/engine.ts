@@ -318,12 +318,19 @@ export class ResidentEngine implements Engine {
           `(${length} in the prompt, ${request.maxTokens} for the output)`,
       );
     }
+    const { client = '' } = request;
+    if (this.#isQueueFull && this.#device.scheduler.yieldPlace(client)) return;
     this.#requireQueueSpace();
   }
 
-  #requireQueueSpace(): void {
+  get #isQueueFull(): boolean {
     const { running, waiting } = this.#device.embedder ?? this.#device.scheduler;
-    if (running + waiting >= this.#device.runner.memory.capacity.slots + this.#queueLimit) {
+    return running + waiting >= this.#device.runner.memory.capacity.slots + this.#queueLimit;
+  }
+
+  #requireQueueSpace(): void {
+    if (this.#isQueueFull) {
+      const { running, waiting } = this.#device.embedder ?? this.#device.scheduler;
       throw new EngineError(
         'queue_full',
         `${running} requests are running and ${waiting} waiting; try again later`,

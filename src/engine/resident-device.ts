@@ -220,7 +220,12 @@ export class ResidentDevice {
   }
 
   #createScheduler(runner: Runner): Scheduler {
-    const { speculation = 'auto', unreadTokens, readerTimeoutMs: timeoutMs } = this.#source.options;
+    const {
+      speculation = 'auto',
+      unreadTokens,
+      readerTimeoutMs: timeoutMs,
+      clientWeights,
+    } = this.#source.options;
     return new Scheduler(runner, () => performance.now(), {
       speculation,
       draft: runner.draftRunner,
@@ -229,6 +234,7 @@ export class ResidentDevice {
         ...(timeoutMs === undefined ? {} : { timeoutMs }),
       },
       counts: this.counts,
+      clientWeights,
       onFailure: (reason) => void this.#replaceAfterFailure(runner, reason),
     });
   }

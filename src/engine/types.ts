@@ -80,8 +80,15 @@ export interface GenerateRequest {
   visible?: ReadonlySet<number>;
   /** Continue after the model's end token. */
   ignoreEnd?: boolean;
+  /** Who the request is from: clients share the slots. All requests that name none are of one client. */
+  client?: string;
+  /** `batch`: runs only while no interactive request waits. The default is `interactive`. */
+  priority?: RequestPriority;
   signal?: AbortSignal;
 }
+
+export const requestPriorities = ['interactive', 'batch'] as const;
+export type RequestPriority = (typeof requestPriorities)[number];
 
 /** Log probabilities (natural logarithm) of one token. */
 export interface TokenLogprob {
@@ -208,7 +215,7 @@ export interface EngineStats {
   pageTokens: number;
   /** Sequences paused because their reader does not read; they hold no slot. */
   stalledReaders: number;
-  /** Number of times a running sequence was preempted for lack of pages. */
+  /** Number of times a running sequence was preempted for lack of pages, or to make room for another client's. */
   preemptions: number;
   /** Draft tokens that were verified, and those that were accepted into an output. */
   speculation: {
@@ -331,6 +338,8 @@ export interface EngineOptions {
   parallel?: number;
   /** Most requests that wait in addition to the running ones. */
   queue?: number;
+  /** Shares of clients relative to the others; the default is 1 for each. */
+  clientWeights?: ReadonlyMap<string, number>;
   /** Output tokens that a client may leave unread before its sequence is paused; the default is 512. */
   unreadTokens?: number;
   /** How long a paused sequence waits for its client to read; the default is 60,000. */

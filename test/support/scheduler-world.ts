@@ -35,6 +35,7 @@ interface Options {
   /** A draft model, with the fraction of its drafts that are wrong. */
   draft?: { wrong?: number; pages?: number; context?: number } | undefined;
   observer?: RequestObserver;
+  clientWeights?: ReadonlyMap<string, number>;
 }
 
 export function world({
@@ -49,6 +50,7 @@ export function world({
   separatesDecodeRows = false,
   draft,
   observer,
+  clientWeights,
 }: Options = {}) {
   const runner = new SimulatedRunner(
     {
@@ -77,7 +79,7 @@ export function world({
   }
   const failures: string[] = [];
   const onFailure = (reason: string) => failures.push(reason);
-  const options = { speculation, draft: drafter, counts, reader, constraint, onFailure };
+  const options = { speculation, draft: drafter, counts, reader, constraint, clientWeights, onFailure };
   const scheduler = new Scheduler(runner, () => runner.time, options);
   const add = (one: GenerateRequest) => {
     const sequence = newSequence(one, runner, observer);
