@@ -1,6 +1,14 @@
 /** Headers of completion requests: whose a request is, its priority and its deadline. */
 import { describe, expect, test } from 'vitest';
+import { openHostGateway, readHostGateway } from '../../src/cli/gateway.ts';
+import { listen } from '../../src/gateway/serve/listen.ts';
 import { readAdmission } from '../../src/http/admission.ts';
+import { Resident } from '../../src/planes/resident.ts';
+import { noopTracer } from '../../src/tracing/index.ts';
+import { freshSqlite } from '../support/databases.ts';
+import { customerOf } from '../support/gateway/world.ts';
+import { ledgerOn } from '../support/ledger.ts';
+import { ScriptedEngine } from '../support/scripted-engine.ts';
 import { readEvents, scriptedServers } from '../support/serve.ts';
 
 const serve = scriptedServers();
@@ -56,6 +64,48 @@ describe('the client of a request', () => {
       Array<string>(5).fill('address:127.0.0.1 batch'),
     );
   });
+});
+
+test('an account of the gateway of a host is a client', async () => {
+  const engine = new ScriptedEngine();
+  const resident = new Resident('loading');
+  resident.setReady(engine);
+  const database = freshSqlite();
+  const faults: unknown[] = [];
+  const [onNotice, onSecret] = [(text: string) => faults.push(text), () => undefined];
+  const gateway = await openHostGateway({
+    config: await readHostGateway({ path: undefined, database, env: {}, onNotice }),
+    database,
+    resident,
+    stopSignal: new AbortController().signal,
+    onFault: (_, error) => faults.push(error),
+    watch: noopTracer,
+    onNotice,
+    onSecret,
+  });
+  const books = await ledgerOn(database);
+  const listener = await listen(gateway.app, { host: '127.0.0.1', port: 0 });
+  try {
+    const customers = [await customerOf(books), await customerOf(books)];
+    for (const { secret } of customers) {
+      const answer = await fetch(`http://127.0.0.1:${listener.port}/gateway/v1/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'scripted', messages }),
+      });
+      expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('Hello')]);
+    }
+    expect(engine.requests.map(({ client }) => client)).toEqual(
+      customers.map(({ accountId }) => `account:${accountId}`),
+    );
+    expect(faults).toEqual([]);
+  } finally {
+    const closed = listener.close();
+    await gateway.close(0);
+    listener.destroyConnections();
+    await closed;
+    await books.close();
+  }
 });
 
 test('the headers are documented on every completion route, and only there', async () => {

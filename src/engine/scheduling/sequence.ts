@@ -82,7 +82,7 @@ export class Sequence {
   }
 
   /**
-   * Number of times the sequence was preempted: for lack of pages, a slow reader or a slow constraint. Results of
+   * Number of times the sequence was preempted: for another sequence, a slow reader or a slow constraint. Results of
    * steps from earlier epochs are stale.
    */
   get preemptionEpoch(): number {

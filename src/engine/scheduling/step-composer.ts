@@ -146,8 +146,8 @@ export class StepComposer {
     );
     const { count, shouldRetainState } = this.#allocator.fitPrompt(sequence, wanted);
     if (count === 0) return 0;
-    // What is computed again after a preemption was paid for.
-    if (sequence.preemptionEpoch === 0) this.#allocator.shares.charge(sequence, count);
+    // An answer that is computed again after a preemption was counted; most of a prompt then comes from the prefix cache.
+    if (sequence.outputTokens === 0) this.#allocator.shares.charge(sequence, count);
     const row =
       range === 'decode'
         ? step.decodeTokens(tokens.slice(firstPosition, firstPosition + count), firstPosition, sequence.slot)
