@@ -12,16 +12,22 @@ export interface StreamedAnswer {
 
 /**
  * Requests a streamed chat completion from `url` and reads it to the end.
+ * @param options.key API key, by which a host tells clients apart
  * @throws Error with the response body when the request is refused, or when the stream ends early
  */
 export async function chatStream(
   url: string,
   request: Readonly<Record<string, unknown>>,
+  { key, signal }: { readonly key?: string; readonly signal?: AbortSignal } = {},
 ): Promise<StreamedAnswer> {
   const start = performance.now();
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
-    headers: { 'content-type': 'application/json' },
+    headers: {
+      'content-type': 'application/json',
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+    },
+    ...(signal ? { signal } : {}),
     body: JSON.stringify({ ...request, stream: true, stream_options: { include_usage: true } }),
   });
   if (!response.ok || !response.body) {

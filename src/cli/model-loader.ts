@@ -20,6 +20,7 @@ interface ModelLoaderOptions {
   /** Wraps the lab of a model so that its runs are recorded in the feed. */
   readonly observeLab: (lab: Lab, model: string) => Lab;
   readonly history: KernelHistory;
+  readonly observeRequests: NonNullable<EngineOptions['observeRequests']>;
   /** Draft model for speculative decoding: `location` drafts for the model at `of`. Other models load without one. */
   readonly draft?: { readonly location: string; readonly of: string } | undefined;
 }
@@ -44,7 +45,8 @@ export class ModelLoader {
 
   /** Closes the loaded model, then loads this one. */
   async load(location: string): Promise<LoadedModel> {
-    const { options, dataDir, cli, onNotice, stopping, observeLab, history, draft } = this.#options;
+    const { options, dataDir, cli, onNotice, stopping, observeLab, observeRequests, history, draft } =
+      this.#options;
     await this.#closeOpen();
     this.#refuseStopped();
     this.#location = location;
@@ -57,6 +59,7 @@ export class ModelLoader {
     try {
       const engine = await cli.loadEngine({
         ...engineOptions(options, location, bar, onNotice),
+        observeRequests,
         ...(this.#draft === undefined ? {} : { draft: this.#draft }),
       });
       this.#closers.push(() => engine.close(closeTimeoutMs));
@@ -118,6 +121,7 @@ function engineOptions(
     ...(quantize === undefined ? {} : { quantize }),
     ...(parallel === undefined ? {} : { parallel }),
     ...(queue === undefined ? {} : { queue }),
+    ...(options.client_weight === undefined ? {} : { clientWeights: options.client_weight }),
     ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
     ...(options.exact ? { exact: true } : {}),
     ...(options.retune ? { retune: true } : {}),

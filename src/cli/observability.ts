@@ -4,6 +4,7 @@ import type { Settings } from '../config/toml.ts';
 import { ObserveFeed, observeLab } from '../feed/index.ts';
 import type { Lab } from '../lab/types.ts';
 import { Observe } from '../observe/observe.ts';
+import { RequestMetrics } from '../planes/host/request-metrics.ts';
 import { ServedCounters } from '../planes/served-counters.ts';
 import { Recorder } from '../recorder/recorder.ts';
 import type { Store } from '../store/index.ts';
@@ -33,6 +34,7 @@ export interface Observability {
   readonly watch: Tracer;
   readonly served: ServedCounters;
   readonly metrics: Metrics;
+  readonly requests: RequestMetrics;
   readonly recorder: Recorder;
   readonly observe: Observe;
   readonly observeLab: (lab: Lab, model: string) => Lab;
@@ -74,6 +76,9 @@ export async function openObservability(options: ObservabilityOptions): Promise<
       watch: new Tracer([served, metrics, feed, recorder.sink, ...(telemetry ? [telemetry.sink] : [])]),
       served,
       metrics,
+      requests: new RequestMetrics(
+        settings.metrics_compat === undefined ? {} : { compat: settings.metrics_compat },
+      ),
       recorder,
       observe,
       observeLab: (lab, model) => observeLab(lab, { feed, model }),

@@ -139,6 +139,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     stopping: stopping.signal,
     observeLab: observability.observeLab,
     history: new StoredKernels(records),
+    observeRequests: observability.requests.observe,
     draft,
   });
   const store = new DataDirStore({
@@ -177,7 +178,8 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     }),
   );
   const { endpointId } = dataDir;
-  const { recorder, observe, metrics } = observability;
+  const { recorder, observe, metrics, requests } = observability;
+  const draining = new AbortController();
   const facts = {
     resident,
     store,
@@ -190,6 +192,8 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     metrics,
     responses: responses.store,
     background: responses.background,
+    requests,
+    draining: draining.signal,
     gateway: true,
   };
   const gateway = await closeOnFailure(
@@ -241,13 +245,17 @@ export async function startHost(options: Settings, version: string, cli: CliCont
 
   let stopped: Promise<void> | undefined;
   const stop = () =>
-    (stopped ??= stopHost(listeners, stopping, {
-      agent,
-      gateway,
-      closeModel: () => loader.close(),
-      closeStores: () => resources.disposeAsync(),
-      lock,
-    }));
+    (stopped ??= stopHost(
+      listeners,
+      { draining, stopping },
+      {
+        agent,
+        gateway,
+        closeModel: () => loader.close(),
+        closeStores: () => resources.disposeAsync(),
+        lock,
+      },
+    ));
   try {
     const { url } = await openListener(
       createHostPlanes(facts),
@@ -310,9 +318,10 @@ const embeddedModelNotice =
   'The embedded model lathe-tiny is a toy: it knows English only, handles few tasks and states wrong answers with confidence ' +
   '(models/README.md). For real work use --model PATH.gguf';
 
+/** @param listeners the main listener, and the control socket where there is one */
 async function stopHost(
-  listeners: readonly BoundServer[],
-  stopping: AbortController,
+  [main, control]: readonly BoundServer[],
+  { draining, stopping }: { draining: AbortController; stopping: AbortController },
   {
     agent,
     gateway,
@@ -328,20 +337,18 @@ async function stopHost(
     lock: { release(): void };
   },
 ): Promise<void> {
+  draining.abort();
   // Closing the agent plane ends its streams, so that their clients disconnect.
   const agentClosed = agent.host.close();
   const gatewayClosed = gateway.close(drainTimeoutMs);
-  const finished = Promise.all([
-    agentClosed,
-    gatewayClosed,
-    ...listeners.map((listener) => listener.close()),
-  ]);
-  await settleWithin(finished, drainTimeoutMs);
+  const drained = Promise.all([agentClosed, gatewayClosed, main?.close()]);
+  await settleWithin(drained, drainTimeoutMs);
   stopping.abort(
     new HttpError(503, 'shutting_down', 'The host is shutting down.', { headers: { 'retry-after': '5' } }),
   );
-  await settleWithin(finished, abortTimeoutMs);
-  for (const listener of listeners) listener.destroyConnections();
+  // The control socket answers until here, so that probes and scrapers see a host that drains.
+  await settleWithin(Promise.all([drained, control?.close()]), abortTimeoutMs);
+  for (const listener of [main, control]) listener?.destroyConnections();
   await Promise.all(
     [closeModel(), closeStores()].map((closing) => settleWithin(closing, modelCloseTimeoutMs + 500)),
   );

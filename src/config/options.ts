@@ -20,6 +20,16 @@ const port = integerBetween(0, 65_535, ' (0 picks a free port)');
 const isHost = (value: string): boolean =>
   isIP(value) !== 0 || /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/i.test(value);
 
+const clientWeightPattern =
+  /^(?:peer|address|key|account):[^=\s]+=(?:0\.(?:[1-9]\d?|0[1-9])|[1-9]\d{0,3}(?:\.\d{1,2})?)$/;
+const clientWeightRule =
+  'expected CLIENT=N: a peer (peer:NAME), an address (address:IP) or a gateway account (account:ID), and a number from 0.01 to 9999';
+/** The client and its weight, from `CLIENT=N`. */
+const toWeight = (text: string): [client: string, weight: number] => {
+  const at = text.lastIndexOf('=');
+  return [text.slice(0, at), Number(text.slice(at + 1))];
+};
+
 const keyIdRule = 'expected ed25519: and 16 hex digits in lower case';
 
 /** An option. Its flag is `--name` with dashes; its key in the TOML file is `name`. */
@@ -174,6 +184,18 @@ export const optionTable = {
     value: 'N',
     help: 'limit of queued requests; further requests get 429',
   },
+  client_weight: {
+    schema: z
+      .array(nonEmptyText.regex(clientWeightPattern, clientWeightRule), {
+        error: 'expected a list of weights',
+      })
+      .transform((texts) => new Map(texts.map(toWeight))),
+    kind: 'list',
+    value: 'CLIENT=N',
+    help:
+      'share of a client relative to the others, whose weight is 1, such as peer:desk=4 or address:10.0.0.7=0.5 ' +
+      '(repeatable)',
+  },
   kv_cache_bytes: {
     schema: integerBetween(1, Number.MAX_SAFE_INTEGER, ' bytes'),
     kind: 'number',
@@ -252,6 +274,14 @@ export const optionTable = {
     kind: 'number',
     value: 'DAYS',
     help: 'delete stored responses this many days after they were made (default 30)',
+  },
+  metrics_compat: {
+    schema: z.enum(['vllm'], { error: 'expected vllm' }),
+    kind: 'text',
+    value: 'vllm',
+    help:
+      "serve the engine's metrics under vLLM's names too, for inference gateways, autoscalers and benchmarks that read " +
+      'them: docs/scale.md',
   },
   allowed_host: {
     schema: z.array(nonEmptyText, { error: 'expected a list of host names' }),

@@ -5,6 +5,7 @@ import { ResidentDevice } from './resident-device.ts';
 import { ModelFileError } from './formats/model-file.ts';
 import { openModelFile } from './formats/open-model-file.ts';
 import { quantizeModelFile } from './formats/quantize-model-file.ts';
+import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { normalizeEmbedding, validateEmbedRequest } from './embedding-request.ts';
 import { validateGenerateRequest } from './generate-request.ts';
 import type { Graph } from './graph/graph.ts';
@@ -33,6 +34,7 @@ import {
   type GenerationEvent,
   type ModelInfo,
   type ReplacedKernel,
+  type RequestObserver,
 } from './types.ts';
 
 const defaultQueueLimit = 64;
@@ -119,6 +121,7 @@ export class ResidentEngine implements Engine {
   readonly #source: EngineSource;
   readonly #queueLimit: number;
   readonly #device: ResidentDevice;
+  readonly #observer: RequestObserver | undefined;
   readonly #counts = {
     completions: 0,
     embeddings: 0,
@@ -146,6 +149,7 @@ export class ResidentEngine implements Engine {
       digest: 'pending',
     };
     this.digest = digest;
+    this.#observer = source.options.observeRequests?.(this.model);
     this.#device = new ResidentDevice(source, runner);
   }
 
@@ -156,6 +160,10 @@ export class ResidentEngine implements Engine {
 
   get closed(): boolean {
     return this.#device.closed;
+  }
+
+  get unavailable(): EngineError | undefined {
+    return this.#device.unavailable;
   }
 
   get adapter(): AdapterFacts {
@@ -216,7 +224,7 @@ export class ResidentEngine implements Engine {
     this.#validateRequest(request);
     request.signal?.throwIfAborted();
     const scheduler = this.#device.scheduler;
-    const sequence = new Sequence(request, this.tokenizer, performance.now());
+    const sequence = new Sequence(request, this.tokenizer, performance.now(), this.#observer);
     const abort = () => scheduler.cancel(sequence, request.signal?.reason);
     request.signal?.addEventListener('abort', abort, { once: true });
     scheduler.add(sequence);
@@ -273,6 +281,7 @@ export class ResidentEngine implements Engine {
       ...this.#counts,
       deviceLosses: this.#device.losses,
       pages,
+      pageTokens,
       stalledReaders: this.#device.scheduler.stalledReaders,
       preemptions,
       speculation: {
@@ -309,12 +318,19 @@ export class ResidentEngine implements Engine {
           `(${length} in the prompt, ${request.maxTokens} for the output)`,
       );
     }
+    const { client = '' } = request;
+    if (this.#isQueueFull && this.#device.scheduler.yieldPlace(client)) return;
     this.#requireQueueSpace();
   }
 
-  #requireQueueSpace(): void {
+  get #isQueueFull(): boolean {
     const { running, waiting } = this.#device.embedder ?? this.#device.scheduler;
-    if (running + waiting >= this.#device.runner.memory.capacity.slots + this.#queueLimit) {
+    return running + waiting >= this.#device.runner.memory.capacity.slots + this.#queueLimit;
+  }
+
+  #requireQueueSpace(): void {
+    if (this.#isQueueFull) {
+      const { running, waiting } = this.#device.embedder ?? this.#device.scheduler;
       throw new EngineError(
         'queue_full',
         `${running} requests are running and ${waiting} waiting; try again later`,

@@ -220,7 +220,12 @@ export class ResidentDevice {
   }
 
   #createScheduler(runner: Runner): Scheduler {
-    const { speculation = 'auto', unreadTokens, readerTimeoutMs: timeoutMs } = this.#source.options;
+    const {
+      speculation = 'auto',
+      unreadTokens,
+      readerTimeoutMs: timeoutMs,
+      clientWeights,
+    } = this.#source.options;
     return new Scheduler(runner, () => performance.now(), {
       speculation,
       draft: runner.draftRunner,
@@ -229,25 +234,35 @@ export class ResidentDevice {
         ...(timeoutMs === undefined ? {} : { timeoutMs }),
       },
       counts: this.counts,
+      clientWeights,
       onFailure: (reason) => void this.#replaceAfterFailure(runner, reason),
     });
   }
 
+  /** Why no request can run: `device_lost` or `shutting_down`; undefined when requests can run. */
+  get unavailable(): EngineError | undefined {
+    switch (this.#state) {
+      case 'ready':
+        return undefined;
+      case 'closed':
+        return new EngineError('shutting_down', 'the host is shutting down');
+      case 'rebuilding':
+        return new EngineError(
+          'device_lost',
+          'the GPU was lost and the model is being loaded again; try again shortly',
+        );
+      case 'lost':
+        return new EngineError(
+          'device_lost',
+          'the GPU was lost and could not be opened again; restart the host',
+        );
+    }
+  }
+
   /** @throws EngineError `device_lost` or `shutting_down` where no request can run */
   requireReady(): void {
-    if (this.#state === 'closed') throw new EngineError('shutting_down', 'the host is shutting down');
-    if (this.#state === 'rebuilding') {
-      throw new EngineError(
-        'device_lost',
-        'the GPU was lost and the model is being loaded again; try again shortly',
-      );
-    }
-    if (this.#state === 'lost') {
-      throw new EngineError(
-        'device_lost',
-        'the GPU was lost and could not be opened again; restart the host',
-      );
-    }
+    const { unavailable } = this;
+    if (unavailable) throw unavailable;
   }
 
   #watchForLoss(runner: Runner): void {

@@ -80,8 +80,15 @@ export interface GenerateRequest {
   visible?: ReadonlySet<number>;
   /** Continue after the model's end token. */
   ignoreEnd?: boolean;
+  /** Who the request is from: clients share the slots. All requests that name none are of one client. */
+  client?: string;
+  /** `batch`: runs only while no interactive request waits. The default is `interactive`. */
+  priority?: RequestPriority;
   signal?: AbortSignal;
 }
+
+export const requestPriorities = ['interactive', 'batch'] as const;
+export type RequestPriority = (typeof requestPriorities)[number];
 
 /** Log probabilities (natural logarithm) of one token. */
 export interface TokenLogprob {
@@ -204,9 +211,11 @@ export interface EngineStats {
   deviceLosses: number;
   /** Pages of the KV cache: free, and cached for later prompts; running sequences use the rest. */
   pages: { total: number; free: number; cached: number };
+  /** Tokens that a page holds. */
+  pageTokens: number;
   /** Sequences paused because their reader does not read; they hold no slot. */
   stalledReaders: number;
-  /** Number of times a running sequence was preempted for lack of pages. */
+  /** Number of times a running sequence was preempted for lack of pages, or to make room for another client's. */
   preemptions: number;
   /** Draft tokens that were verified, and those that were accepted into an output. */
   speculation: {
@@ -217,12 +226,38 @@ export interface EngineStats {
   };
 }
 
+/**
+ * Observes the generation requests of a model, for metrics. It is called while results are delivered, so its methods
+ * must be fast and must not throw. Times are in ms.
+ */
+export interface RequestObserver {
+  /** The prompt of a request is evaluated. */
+  onPrompt(prompt: { readonly tokens: number; readonly cachedTokens: number }): void;
+  /** @param ms time since the request arrived */
+  onFirstToken(ms: number): void;
+  /** A token after the first one. @param ms time since the previous token; 0 where one step accepted both */
+  onNextToken(ms: number): void;
+  onEnd(end: ObservedEnd): void;
+}
+
+/** The end of a request. */
+export interface ObservedEnd {
+  /** `abort`: canceled by its client or by the host. `error`: the engine failed it. */
+  readonly reason: FinishReason | 'abort' | 'error';
+  readonly promptTokens: number;
+  readonly outputTokens: number;
+  /** Undefined for requests that did not finish. */
+  readonly timings: Timings | undefined;
+}
+
 /** A loaded model on one device. */
 export interface Engine {
   readonly model: ModelInfo;
   readonly adapter: AdapterFacts;
   /** Built-in kernels that gave wrong results on this adapter and were replaced. Default: none. */
   readonly replacedKernels?: readonly ReplacedKernel[];
+  /** Why every request is refused at the moment, such as a device that is being replaced; undefined when none is. */
+  readonly unavailable?: EngineError | undefined;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
   /**
@@ -303,6 +338,8 @@ export interface EngineOptions {
   parallel?: number;
   /** Most requests that wait in addition to the running ones. */
   queue?: number;
+  /** Shares of clients relative to the others; the default is 1 for each. */
+  clientWeights?: ReadonlyMap<string, number>;
   /** Output tokens that a client may leave unread before its sequence is paused; the default is 512. */
   unreadTokens?: number;
   /** How long a paused sequence waits for its client to read; the default is 60,000. */
@@ -319,6 +356,8 @@ export interface EngineOptions {
   retune?: boolean;
   /** Default: `sample` where the platform stores measurements, else `off`. */
   verify?: VerifyMode;
+  /** Creates the observer of the model's generation requests. */
+  observeRequests?: (model: Pick<ModelInfo, 'id'>) => RequestObserver;
   onProgress?: (progress: LoadProgress) => void;
   onNotice?: (message: string) => void;
 }

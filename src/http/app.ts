@@ -2,7 +2,9 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { Hono } from 'hono';
 import { matchedRoutes } from 'hono/route';
 import { parseTraceparent, noopTracer, type Tracer, type TraceSpan } from '../tracing/index.ts';
+import { type AdmissionSlot, readAdmission, withAdmission } from './admission.ts';
 import { OutgoingResponse, deliver } from './deliver.ts';
+import { Deadline } from './deadline.ts';
 import { endingOf } from './ending.ts';
 import { ClientGone, type Envelope, errorResponse, hostEnvelope, HttpError } from './error.ts';
 import { type Exchange, type NodeBindings, openExchange } from './exchange.ts';
@@ -93,24 +95,28 @@ export function createApp({
         ? await access.authorizeGate(gate, authenticated, exchange.headers())
         : authenticated;
       access.requireRouteScope(caller, plane.name, route);
-      const response = await handleRequest(route, exchange, {
-        caller,
-        params: context.req.param(),
-        stopSignal,
-        asHttpError: (error) => asHttpError(error, exchange.requestId),
-        watch,
-      });
-      const frames = exchange.outgoing && framesOf(response);
-      if (!frames) return response;
-      setRequestIdHeaders(response.headers, exchange.requestId);
-      const head = Object.fromEntries(response.headers);
-      // A stream may have no end, and its frames are not sent.
-      if (exchange.method === 'HEAD') frames.cancel();
-      const body = exchange.method === 'HEAD' ? '' : frames;
-      return deliver(new OutgoingResponse(response.status, head, body), {
-        outgoing: exchange.outgoing,
-        disconnectSignal: exchange.disconnectSignal,
-        onFault: (error) => onFault(exchange.requestId, error),
+      const slot: AdmissionSlot = {};
+      return withAdmission(slot, async () => {
+        const response = await handleRequest(route, exchange, {
+          caller,
+          params: context.req.param(),
+          stopSignal,
+          slot,
+          asHttpError: (error) => asHttpError(error, exchange.requestId),
+          watch,
+        });
+        const frames = exchange.outgoing && framesOf(response);
+        if (!frames) return response;
+        setRequestIdHeaders(response.headers, exchange.requestId);
+        const head = Object.fromEntries(response.headers);
+        // A stream may have no end, and its frames are not sent.
+        if (exchange.method === 'HEAD') frames.cancel();
+        const body = exchange.method === 'HEAD' ? '' : frames;
+        return deliver(new OutgoingResponse(response.status, head, body), {
+          outgoing: exchange.outgoing,
+          disconnectSignal: exchange.disconnectSignal,
+          onFault: (error) => onFault(exchange.requestId, error),
+        });
       });
     },
   });
@@ -143,6 +149,8 @@ interface RequestOptions {
   readonly caller: Caller;
   readonly params: Readonly<Record<string, string>>;
   readonly stopSignal: AbortSignal;
+  /** Where the admission of a completion is put. */
+  readonly slot: AdmissionSlot;
   readonly asHttpError: (error: unknown) => HttpError;
   readonly watch: Tracer;
 }
@@ -150,7 +158,7 @@ interface RequestOptions {
 async function handleRequest(
   route: Route,
   exchange: Exchange,
-  { caller, params, stopSignal, asHttpError, watch }: RequestOptions,
+  { caller, params, stopSignal, slot, asHttpError, watch }: RequestOptions,
 ): Promise<Response> {
   const { by, isLocal, scope } = caller;
   const { requestId, disconnectSignal } = exchange;
@@ -160,10 +168,15 @@ async function handleRequest(
   const abortRequest = () => disconnect.abort(new ClientGone());
   if (disconnectSignal.aborted) abortRequest();
   else disconnectSignal.addEventListener('abort', abortRequest, { once: true });
-  const signal = AbortSignal.any([disconnect.signal, stopSignal]);
+  const deadline = new Deadline();
+  const signal = AbortSignal.any([disconnect.signal, stopSignal, deadline.signal]);
   try {
     signal.throwIfAborted();
     const headers = exchange.headers();
+    if (route.completion) {
+      slot.admission = readAdmission(caller, { headers, remoteAddress: exchange.remoteAddress });
+      deadline.start(slot.admission.timeoutMs);
+    }
     await route.beforeBody?.({ params, headers, by, isLocal });
     if (route.method === 'POST' && !route.body) refuseForeignPage(exchange);
     const body = await readRouteBody(exchange, route);
@@ -193,6 +206,7 @@ async function handleRequest(
     const response = await route.handle({ body, bytes, ...common, requestId, asHttpError, span });
     const { status } = response;
     const finish = (failure: unknown) => {
+      deadline.clear();
       span?.end(
         failure === undefined ? { outcome: 'ok', status } : endingOf(failure, span.attributes, status),
       );
@@ -205,6 +219,7 @@ async function handleRequest(
   } catch (error) {
     // The body was truncated, or generation stopped because the client disconnected.
     const failure: unknown = disconnect.signal.aborted ? disconnect.signal.reason : error;
+    deadline.clear();
     span?.end(endingOf(failure, span.attributes));
     finished.resolve();
     throw failure;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Json } from '../util/json.ts';
+import { admissionHeaders } from './admission.ts';
 import type { ResponseSpec, DocumentedRoute, Gate, Plane, Route } from './route.ts';
 import { toJsonSchema } from './schema/list.ts';
 
@@ -70,6 +71,7 @@ export const openapiDocument = (
         const gate = route.gate ?? plane.gate;
         return {
           ...route,
+          ...(route.completion ? { headers: { ...admissionHeaders, ...route.headers } } : {}),
           tag: plane.name,
           security: gate ? [gate] : [],
           errorSchema: plane.errorSchema,
@@ -78,6 +80,7 @@ export const openapiDocument = (
             ...(gate === 'bearer' && needsScope(plane, route)
               ? { 403: "The peer's token lacks the scope that is named." }
               : {}),
+            ...(route.completion ? { 408: 'The time of x-request-timeout passed.' } : {}),
             ...(isOpenToForms(route) ? { 403: 'A page of another origin sent it.' } : {}),
           },
         };

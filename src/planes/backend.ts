@@ -1,3 +1,4 @@
+import { withAdmission } from '../http/admission.ts';
 import { endingOf } from '../http/ending.ts';
 import { ClientGone, HttpError } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
@@ -66,7 +67,8 @@ function beginRequest(
   },
 ) {
   const { wire, cancelSignal } = params;
-  const { stream, traceparent } = params.request;
+  const { stream, traceparent, client = 'gateway' } = params.request;
+  const slot = { admission: { client, priority: 'interactive' as const } };
   const requestId = newHostRequestId();
   const facts = { wire, operation: operations[wire], by: 'local', stream };
   const span = watch.startSpan('completion', requestId, facts, {
@@ -116,7 +118,7 @@ function beginRequest(
     async run<Value>(make: (context: CompletionContext) => Promise<Value>): Promise<Value> {
       try {
         signal.throwIfAborted();
-        return await make({ signal, finished: finished.promise, span });
+        return await withAdmission(slot, () => make({ signal, finished: finished.promise, span }));
       } catch (error) {
         finish(error);
         throw toReportableError(error);

@@ -1,6 +1,7 @@
 import type { AgentHost } from '../agent/agent-host.ts';
 import { createAgentPlaneOf } from './agent/routes.ts';
 import { createDocsPlane } from './docs/routes.ts';
+import { createReadyPlane } from './health/ready.ts';
 import { createHealthPlane } from './health/routes.ts';
 import { createControlPlane } from './host/control.ts';
 import { type HostAgentData, createHostPlane } from './host/routes.ts';
@@ -9,7 +10,7 @@ import type { ModelStore } from './model-store.ts';
 import { ollamaPlane } from './ollama/routes.ts';
 import type { Resident } from './resident.ts';
 import type { Plane } from '../http/route.ts';
-import type { MetricsOptions } from './host/metrics.ts';
+import { createMetricsPlane, type MetricsOptions } from './host/metrics.ts';
 import type { ServedCounters } from './served-counters.ts';
 import { createLabPlane } from './lab/routes.ts';
 import { messagesPlane } from './messages/routes.ts';
@@ -29,6 +30,9 @@ export interface HostFacts {
   readonly version: string;
   /** Further metrics of `/metrics`. */
   readonly metrics?: MetricsOptions['tracedMetrics'];
+  readonly requests?: MetricsOptions['requests'];
+  /** Aborted when the host stops and finishes the requests that run. */
+  readonly draining?: AbortSignal;
   readonly recorder?: RecorderService;
   readonly observe?: Observe;
   readonly endpointId: string;
@@ -55,6 +59,23 @@ const capabilityNames = ({ agent, gateway, observe, recorder }: HostFacts): stri
   ...(recorder ? ['recorder'] : []),
 ];
 
+const metricsOptions = ({
+  served,
+  resident,
+  version,
+  agent,
+  metrics,
+  requests,
+}: HostFacts): MetricsOptions => ({
+  served,
+  resident,
+  version,
+  external: agent?.host.external,
+  countWork: agent?.facts.countWork,
+  tracedMetrics: metrics,
+  requests,
+});
+
 /** Every plane of the main listener. A new plane is one line here. */
 export function createHostPlanes(facts: HostFacts): Plane[] {
   const { resident, store, served, version, endpointId, agent, observe, recorder, responses, background } =
@@ -62,6 +83,8 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
   const names = capabilityNames(facts);
   const planes = [
     createHealthPlane(resident, names),
+    createReadyPlane(resident, facts.draining),
+    createMetricsPlane(metricsOptions(facts)),
     createHostPlane({ resident, served, version, endpointId, capabilities: names, agent: agent?.facts }),
     // Must precede the `/v1` plane, because the first matching prefix determines the error envelope.
     messagesPlane(resident),
@@ -78,26 +101,13 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
 
 /** Planes of the control socket: the operator's view, without completions. */
 export function createControlPlanes(facts: HostFacts): Plane[] {
-  const { resident, served, version, endpointId, agent, metrics, recorder } = facts;
+  const { resident, served, version, endpointId, agent, recorder } = facts;
   const capabilities = capabilityNames(facts);
   const planes = [
     createHealthPlane(resident, ['host']),
+    createReadyPlane(resident, facts.draining),
     createHostPlane({ resident, served, version, endpointId, capabilities, agent: agent?.facts }),
-    ...(agent
-      ? [
-          createControlPlane(
-            { peers: agent.host.peers, recorder },
-            {
-              served,
-              resident,
-              version,
-              external: agent.host.external,
-              countWork: agent.facts.countWork,
-              tracedMetrics: metrics,
-            },
-          ),
-        ]
-      : []),
+    ...(agent ? [createControlPlane({ peers: agent.host.peers, recorder }, metricsOptions(facts))] : []),
   ];
   return [...planes, createDocsPlane(planes, version)];
 }

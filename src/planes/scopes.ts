@@ -20,6 +20,8 @@ const agentReadScopes = ['read', 'agent', 'approve'] as const;
 /** Scopes by plane name. Planes and routes that are absent refuse every token with a scope. */
 const scopesByPlane: Readonly<Record<string, PlaneScopes>> = {
   health: { reads: 'none' },
+  ready: { reads: 'none' },
+  metrics: { reads: ['read'] },
   docs: { reads: 'none' },
   host: { reads: ['read'], routes: { getHostHealth: 'none' } },
   control: { routes: { getMetrics: ['read'] } },

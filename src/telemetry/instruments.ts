@@ -35,7 +35,7 @@ interface Distribution {
   sum: number;
 }
 
-/** A Prometheus histogram of durations in seconds. */
+/** A Prometheus histogram. */
 export class Histogram {
   readonly #info: MetricInfo;
   /** Upper bounds of all buckets except the last, in ascending order. */

@@ -286,6 +286,26 @@ describe('signals', () => {
     expect(await host.exit).toEqual({ code: 0, signal: null });
   });
 
+  test('while it finishes a generation, the control socket says that it is alive and not ready', async () => {
+    const args = ['--gpu', '--port', '0', '--control-port', '0'];
+    const host = start(args, { pieces: 20, delayMs: 30 }, longLimits(400));
+    const url = await host.url();
+    const control = /control at (http:[^)]+)/.exec(host.output.stdout)?.[1] ?? '';
+    const statuses = async () => {
+      const answers = await Promise.all(['/ready', '/health'].map((path) => fetch(control + path)));
+      return answers.map(({ status }) => status);
+    };
+    expect(await statuses()).toEqual([200, 200]);
+    const rest = await begun(await chat(url, true));
+    host.kill('SIGTERM');
+    await until(() => refuses(url));
+    expect(await statuses()).toEqual([503, 200]);
+    const reason = (await (await fetch(`${control}/ready`)).json()) as { error: { code: string } };
+    expect(reason.error.code).toBe('shutting_down');
+    expect(await rest()).toContain('[DONE]');
+    expect(await host.exit).toEqual({ code: 0, signal: null });
+  });
+
   test('a long generation is aborted: an error frame, exit 0 within 5 s', async () => {
     const host = start(['--gpu', '--port', '0'], { pieces: 100_000, delayMs: 10 }, longLimits(hardLimitMs));
     const url = await host.url();

@@ -156,9 +156,14 @@ describe('the control plane', () => {
     expect(((await reminted.json()) as { token: string }).token).not.toBe(token);
   });
 
-  test('metrics in the text format of Prometheus, on the control socket', async () => {
-    expect((await get('/metrics')).headers.get('content-type')).not.toContain('version=0.0.4');
+  test('metrics in the text format of Prometheus, open on the control socket, with the bearer on the main port', async () => {
+    const refused = await get('/metrics');
+    expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+    const main = await fetch(`${at.url}/metrics`, { headers: at.bearer });
     const answer = await fetch(`${at.control}/metrics`);
+    expect([...readPrometheus(await main.text()).keys()]).toEqual([
+      ...readPrometheus(await answer.clone().text()).keys(),
+    ]);
     expect(answer.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8');
     const families = readPrometheus(await answer.text());
     const samples = new Map([...families].map(([name, family]) => [name, family.samples[0]?.value]));

@@ -646,7 +646,7 @@ describe('the provider of this process', () => {
   it('answers a function call with events', async () => {
     const { made, calls } = backend(() => batches([text('a'), text('b')], [text('c')]));
     const way = transport({ local: made });
-    const reply = await way.send(aSending(local, { ...streaming, traceparent }));
+    const reply = await way.send(aSending(local, { ...streaming, traceparent, client: 'account:1' }));
     expect([reply.status, reply.local?.resident]).toEqual([200, resident]);
     expect(await events(reply)).toEqual(['a', 'b', 'c'].map(text));
     const completion = bodyOf('/completions', { prompt: 'x' });
@@ -655,7 +655,7 @@ describe('the provider of this process', () => {
     await way.send(aSending(local, { body: completion }));
     await way.send(aSending(local, { body: { ...completion, value } }));
     expect(calls.map(({ wire, request }) => [wire, request])).toEqual([
-      ['chat', { body: { model: 'a-model-1' }, stream: true, traceparent }],
+      ['chat', { body: { model: 'a-model-1' }, stream: true, traceparent, client: 'account:1' }],
       ['completions', { body: { prompt: 'x' }, stream: false, traceparent: undefined }],
       ['completions', { body: value, stream: false, traceparent: undefined }],
     ]);

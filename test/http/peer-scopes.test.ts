@@ -15,8 +15,8 @@ const outside =
 
 /** Every operation of the host, by its accepted scopes. */
 const expected: Readonly<Record<string, string>> = {
-  none: 'getHealth getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
-  read: `getHostInfo getHostTelemetry getHostSessions getHostServed getHostHarnesses
+  none: 'getHealth getReady getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
+  read: `getMetrics getHostInfo getHostTelemetry getHostSessions getHostServed getHostHarnesses
     listSurfaces getSurfaceSchema queryObserved askQuestion listRacks getRack
     getLabGraph getLabParts getLabKernels getLabKernel listLabKernelVersions listLabOps getLabStub getLabParityMode
     listLabBenches listLabConfigs getLabConfig`,

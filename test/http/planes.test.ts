@@ -212,6 +212,7 @@ describe('routing', () => {
     const { control } = await serve();
     expect(control.flatMap(({ routes }) => routes.map(({ path }) => path))).toEqual([
       '/health',
+      '/ready',
       '/host/v1/info',
       '/host/v1/health',
       '/host/v1/telemetry',

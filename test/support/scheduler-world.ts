@@ -3,7 +3,7 @@ import type { ReaderLimits } from '../../src/engine/scheduling/reader-backpressu
 import { Scheduler } from '../../src/engine/scheduling/scheduler.ts';
 import { zeroCounts } from '../../src/engine/scheduling/scheduler-counts.ts';
 import type { ConstraintLimits } from '../../src/engine/scheduling/mask-wait-list.ts';
-import { type GenerateRequest, greedySampling } from '../../src/engine/types.ts';
+import { type GenerateRequest, greedySampling, type RequestObserver } from '../../src/engine/types.ts';
 import { newSequence, read, SimulatedRunner } from './simulated-runner.ts';
 
 export const text = (...codes: number[]): number[] => codes.map((code) => 97 + (code % 12));
@@ -34,6 +34,8 @@ interface Options {
   separatesDecodeRows?: boolean;
   /** A draft model, with the fraction of its drafts that are wrong. */
   draft?: { wrong?: number; pages?: number; context?: number } | undefined;
+  observer?: RequestObserver;
+  clientWeights?: ReadonlyMap<string, number>;
 }
 
 export function world({
@@ -47,6 +49,8 @@ export function world({
   retainedStates,
   separatesDecodeRows = false,
   draft,
+  observer,
+  clientWeights,
 }: Options = {}) {
   const runner = new SimulatedRunner(
     {
@@ -75,10 +79,10 @@ export function world({
   }
   const failures: string[] = [];
   const onFailure = (reason: string) => failures.push(reason);
-  const options = { speculation, draft: drafter, counts, reader, constraint, onFailure };
+  const options = { speculation, draft: drafter, counts, reader, constraint, clientWeights, onFailure };
   const scheduler = new Scheduler(runner, () => runner.time, options);
   const add = (one: GenerateRequest) => {
-    const sequence = newSequence(one, runner);
+    const sequence = newSequence(one, runner, observer);
     scheduler.add(sequence);
     return sequence;
   };

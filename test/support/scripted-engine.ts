@@ -118,6 +118,7 @@ export class ScriptedEngine implements Engine {
     features: [],
   };
   replacedKernels: readonly ReplacedKernel[] = [];
+  unavailable: EngineError | undefined;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
   readonly requests: GenerateRequest[] = [];
@@ -264,6 +265,7 @@ export class ScriptedEngine implements Engine {
       cachedTokens: 0,
       deviceLosses: 0,
       pages: { total: 0, free: 0, cached: 0 },
+      pageTokens: 32,
       stalledReaders: 0,
       preemptions: 0,
       speculation: { drafted: 0, accepted: 0 },

@@ -19,6 +19,7 @@ import type {
   GenerateRequest,
   GenerationEvent,
   PromptProgress,
+  RequestObserver,
   TokenLogprob,
 } from '../../src/engine/types.ts';
 import { ByteTokenizer } from './scripted-engine.ts';
@@ -379,8 +380,11 @@ export class SimulatedRunner implements DraftRunner {
   }
 }
 
-export const newSequence = (request: GenerateRequest, runner: SimulatedRunner): Sequence =>
-  new Sequence(request, new ByteTokenizer(), runner.time);
+export const newSequence = (
+  request: GenerateRequest,
+  runner: SimulatedRunner,
+  observer?: RequestObserver,
+): Sequence => new Sequence(request, new ByteTokenizer(), runner.time, observer);
 
 /** The ids of an output and its last event. */
 export async function read(sequence: Sequence) {

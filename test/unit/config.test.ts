@@ -19,7 +19,7 @@ const toml = (source: string) => parseSettings(source, 'host.toml', '/etc/lathe'
 describe('the command line', () => {
   test('every flag is parsed', () => {
     const command = parseCommandLine(
-      '--gpu --model m.gguf --draft small.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --dawn-features disable_robustness --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --verify full --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2 --otlp-endpoint http://c:4318 --store-responses --response-retention 7'.split(
+      '--gpu --model m.gguf --draft small.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --dawn-features disable_robustness --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --verify full --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2 --otlp-endpoint http://c:4318 --store-responses --response-retention 7 --metrics-compat vllm --client-weight peer:desk=4 --client-weight address:::1=0.5'.split(
         ' ',
       ),
     );
@@ -59,6 +59,11 @@ describe('the command line', () => {
         external_sessions: 9,
         heartbeat_secs: 2,
         otlp_endpoint: 'http://c:4318',
+        metrics_compat: 'vllm',
+        client_weight: new Map([
+          ['peer:desk', 4],
+          ['address:::1', 0.5],
+        ]),
       },
     });
   });
@@ -85,6 +90,13 @@ describe('the command line', () => {
       ['--dawn-features', 'disable_robustnes'],
       '--dawn-features: expected one of disable_polyfills_on_integer_div_and_mod, disable_robustness, disable_workgroup_init, dump_shaders, enable_integer_range_analysis_in_robustness, skip_validation, vulkan_use_buffer_robust_access_2, vulkan_use_cooperative_matrix_robust_access, got ["disable_robustnes"]',
     ],
+    [['--metrics-compat', 'sglang'], '--metrics-compat: expected vllm, got "sglang"'],
+    ...['desk=2', 'peer:desk', 'peer:desk=0', 'peer:desk=-1', 'peer:=2', 'peer:a=0.001', 'peer:a=10000'].map(
+      (weight): [string[], string] => [
+        ['--client-weight', weight],
+        '--client-weight: expected CLIENT=N: a peer',
+      ],
+    ),
     [['--verify', 'fast'], '--verify: expected one of full, sample, off, got "fast"'],
     [['--quantize', 'q5_0'], '--quantize: expected one of q8_0, q4_0, q4_k, got "q5_0"'],
     [['pul', 'x'], "unknown command 'pul' (did you mean 'pull'?)"],
@@ -262,7 +274,7 @@ describe('the command line', () => {
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
     const source = `gpu = true\nmodel = "tiny"\ndraft = "tinier"\nquantize = "q8_0"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"\ndawn_features = ["disable_robustness"]
-context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nverify = "off"\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\notlp-endpoint = "https://c/otlp?key=k"\nallowed_host = ["x"]\nstore_responses = true\nresponse-retention = 1\nquiet = false\n`;
+context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nverify = "off"\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\notlp-endpoint = "https://c/otlp?key=k"\nallowed_host = ["x"]\nstore_responses = true\nresponse-retention = 1\nquiet = false\nmetrics_compat = "vllm"\nclient_weight = ["account:a=2"]\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));
     expect(options.control_port).toBe(1);

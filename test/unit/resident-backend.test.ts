@@ -65,6 +65,15 @@ describe('the resident model as a function', () => {
     await swapped();
   });
 
+  it('passes the client on to the engine', async () => {
+    const { engine, backend } = world();
+    for (const client of ['account:1', undefined]) {
+      const { events } = await backend.answer('chat', { ...request, client }, never);
+      await collectEvents(events);
+    }
+    expect(engine.requests.map(({ client }) => client)).toEqual(['account:1', 'gateway']);
+  });
+
   it('refuses what the host refuses, with the same message', async () => {
     const { backend, ended } = world();
     const wrong = { ...request, body: { messages: [], temperature: 9 } };

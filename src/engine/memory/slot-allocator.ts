@@ -1,17 +1,21 @@
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { type PrefixReuse, KvCache, pagesFor } from './kv-cache.ts';
 import type { StateCopy } from './retained-states.ts';
+import { FairQueue } from '../scheduling/fair-queue.ts';
+import { FairShare } from '../scheduling/fair-share.ts';
 import type { Sequence } from '../scheduling/sequence.ts';
 import { isDecoding } from '../scheduling/batch-entry.ts';
 import { uploadSampling, type StepRunner } from '../execution/step-runner.ts';
 
 /**
- * Assigns slots and KV pages to sequences, and queues those that wait for them, in arrival order. Pages are allocated
- * as sequences grow; when none are left, the youngest running sequence is preempted.
+ * Assigns slots and KV pages to sequences, and queues those that wait for them: in arrival order for each client, and
+ * by fair shares between clients. Pages are allocated as sequences grow; when none are left, the last running sequence
+ * is preempted, which is the youngest of a client that runs the most.
  */
 export class SlotAllocator {
   readonly running: Sequence[] = [];
-  readonly waiting: Sequence[] = [];
+  readonly waiting = new FairQueue();
+  readonly shares: FairShare;
   /** Number of steps submitted so far. */
   submittedSteps = 0;
   readonly #runner: StepRunner;
@@ -23,13 +27,17 @@ export class SlotAllocator {
   /** Number of a running sequence's pages that were written to the GPU's page table. */
   readonly #uploadedPages = new WeakMap<Sequence, number>();
 
-  /** @param onPreempt called whenever a sequence is preempted for lack of pages */
-  constructor(runner: StepRunner, onPreempt: () => void) {
+  /**
+   * @param onPreempt called whenever a sequence is preempted for lack of pages, or to make room for another client's
+   * @param weights of clients, see `ClientShares`
+   */
+  constructor(runner: StepRunner, onPreempt: () => void, weights?: ReadonlyMap<string, number>) {
     const { pages, slots, retainedStates: keptStates } = runner.memory.capacity;
     this.#runner = runner;
     this.#cache = new KvCache(pages, keptStates);
     this.#freeSlots = Array.from({ length: slots }, (_, slot) => slots - 1 - slot);
     this.#onPreempt = onPreempt;
+    this.shares = new FairShare(this.running, this.waiting, weights);
   }
 
   get pages(): { total: number; free: number; cached: number } {
@@ -43,25 +51,38 @@ export class SlotAllocator {
     for (const sequence of this.running) this.#unshared.add(sequence);
   }
 
-  /** Adds a sequence to the waiting queue, at its position in arrival order. */
+  /** Adds a sequence to the waiting queue, at its position in its client's arrival order. */
   enqueue(sequence: Sequence): void {
     sequence.wait('waiting');
-    insertByArrival(this.waiting, sequence);
+    this.shares.arrive(sequence);
+    this.waiting.add(sequence);
   }
 
-  /** Moves waiting sequences to the running queue while slots and pages are available. */
+  /**
+   * Moves waiting sequences to the running queue while slots and pages are available, or while a client that runs more
+   * than its share makes room.
+   */
   admit(now: number): void {
-    for (;;) {
-      const sequence = this.waiting[0];
-      const slot = this.#freeSlots.at(-1);
-      // First come, first served: a smaller sequence does not overtake.
-      if (!sequence || slot === undefined || !this.#hasRoom(sequence)) return;
-      this.waiting.shift();
-      this.#freeSlots.pop();
-      insertByArrival(this.running, sequence);
-      sequence.admit(slot, now);
-      uploadSampling(this.#runner, sequence);
+    // A smaller sequence does not overtake the one whose turn it is.
+    for (let next = this.shares.next(); next && this.#makePlace(next); next = this.shares.next()) {
+      this.waiting.remove(next);
+      this.shares.admit(next);
+      this.running.push(next);
+      next.admit(this.#freeSlots.pop() as number, now);
+      uploadSampling(this.#runner, next);
+      this.shares.sort();
     }
+    this.shares.sort();
+  }
+
+  /** Preempts sequences of clients that run more than their share until a sequence has a slot and pages, or none is left. */
+  #makePlace(sequence: Sequence): boolean {
+    while (this.#freeSlots.length === 0 || !this.#hasRoom(sequence)) {
+      const victim = this.shares.victimFor(sequence);
+      if (!victim) return false;
+      this.#preemptForRoom(victim);
+    }
+    return true;
   }
 
   /** True when the sequence fits without preempting another one; a sequence that runs alone always fits. */
@@ -137,34 +158,34 @@ export class SlotAllocator {
   }
 
   /**
-   * Extends the page table to hold this many tokens, preempting younger sequences if needed; false when not possible
+   * Extends the page table to hold this many tokens, preempting sequences after it in the running order if needed; false when not possible
    * in this step.
    */
   makeRoom(sequence: Sequence, tokens: number): boolean {
     while (!this.#cache.grow(sequence, tokens)) {
       // A sequence that waits for its last token will release its pages by itself.
       if (this.running.some((one) => one.phase === 'decode' && !isDecoding(one))) return false;
-      const youngest = this.running.at(-1) as Sequence;
-      this.#preemptForPages(youngest);
-      if (youngest === sequence) return false;
+      const last = this.running.at(-1) as Sequence;
+      this.#preemptForRoom(last);
+      if (last === sequence) return false;
     }
     return true;
   }
 
   /**
    * Breaks a deadlock in which no sequence can compute anything: prompts wait for pages that other prompts hold,
-   * because a cached prefix was evicted before it could be reused. Preempts the youngest sequence.
+   * because a cached prefix was evicted before it could be reused. Preempts the last sequence.
    * @returns whether there was a deadlock
    */
   breakDeadlock(): boolean {
     const { running } = this;
     if (running.length < 2 || running.some(({ phase }) => phase !== 'prefill')) return false;
-    this.#preemptForPages(running.at(-1) as Sequence);
+    this.#preemptForRoom(running.at(-1) as Sequence);
     return true;
   }
 
-  /** Preempts a sequence for lack of pages and returns it to the waiting queue, ahead of all that arrived later. */
-  #preemptForPages(sequence: Sequence): void {
+  /** Preempts a sequence and returns it to the waiting queue, ahead of all of its client that arrived later. */
+  #preemptForRoom(sequence: Sequence): void {
     this.preempt(sequence);
     this.enqueue(sequence);
     this.#onPreempt();
@@ -201,21 +222,12 @@ export class SlotAllocator {
 
   /** Removes a sequence from whichever queue holds it. */
   remove(sequence: Sequence): void {
-    const at = this.waiting.indexOf(sequence);
-    if (at >= 0) this.waiting.splice(at, 1);
+    this.waiting.remove(sequence);
     this.release(sequence);
   }
 
   /** Removes and returns all sequences. */
   clear(): Sequence[] {
-    return [...this.waiting.splice(0), ...this.running.splice(0)];
+    return [...this.waiting.clear(), ...this.running.splice(0)];
   }
-}
-
-function insertByArrival(list: Sequence[], sequence: Sequence): void {
-  list.splice(
-    list.findLastIndex(({ arrivalOrder }) => arrivalOrder < sequence.arrivalOrder) + 1,
-    0,
-    sequence,
-  );
 }

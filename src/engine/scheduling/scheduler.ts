@@ -67,6 +67,8 @@ export class Scheduler {
       counts?: SchedulerCounts;
       reader?: Partial<ReaderLimits>;
       constraint?: Partial<ConstraintLimits>;
+      /** Weights of clients, see `ClientShares`. */
+      clientWeights?: ReadonlyMap<string, number> | undefined;
       /** Called when a step failed; this scheduler cannot run further steps. */
       onFailure?: (reason: string) => void;
     } = {},
@@ -75,7 +77,7 @@ export class Scheduler {
     this.#now = now;
     this.#drafting = new DraftPolicy(options.speculation ?? 'auto');
     this.#counts = options.counts ?? zeroCounts();
-    const allocator = new SlotAllocator(runner, () => (this.#counts.preemptions += 1));
+    const allocator = new SlotAllocator(runner, () => (this.#counts.preemptions += 1), options.clientWeights);
     this.#allocator = allocator;
     this.#composer = new StepComposer(runner, {
       allocator,
@@ -106,7 +108,7 @@ export class Scheduler {
 
   /** Sequences that wait for a slot, or for their constraint's mask. */
   get waiting(): number {
-    return this.#allocator.waiting.length + this.#maskWaitList.size;
+    return this.#allocator.waiting.size + this.#maskWaitList.size;
   }
 
   get stalledReaders(): number {
@@ -138,6 +140,19 @@ export class Scheduler {
     this.#start();
   }
 
+  /**
+   * Gives a place in the full queue to a client's request: refuses the newest waiting one of the client that has the
+   * most.
+   * @returns whether there is a place now
+   */
+  yieldPlace(client: string): boolean {
+    const last = this.#allocator.waiting.lastOfLongestLine(client);
+    if (!last) return false;
+    const message = 'the queue is full, and other clients have fewer requests in it; try again later';
+    this.cancel(last, new EngineError('queue_full', message));
+    return true;
+  }
+
   /** Ends a sequence in any phase. Its slot and pages are free at once, because the GPU executes steps in order. */
   cancel(sequence: Sequence, reason: unknown): void {
     sequence.fail(reason);
@@ -164,7 +179,7 @@ export class Scheduler {
    * @returns whether there were any; then they have written to any pages
    */
   async letOthersRun(): Promise<boolean> {
-    if (this.#stopped || this.#allocator.waiting.length === 0) return false;
+    if (this.#stopped || this.#allocator.waiting.size === 0) return false;
     // The work has written to pages that hold prefixes.
     this.forgetPrefixes();
     try {
@@ -192,14 +207,14 @@ export class Scheduler {
 
   #start(): void {
     if (this.#loop || this.#stopped) return;
-    const isIdle = this.#allocator.waiting.length === 0 && this.#allocator.running.length === 0;
+    const isIdle = this.#allocator.waiting.size === 0 && this.#allocator.running.length === 0;
     const task = isIdle ? this.#exclusiveQueue.takeNext() : undefined;
     this.#loop = (task?.run() ?? this.#runSteps())
       .catch((error: unknown) => this.#fail(error))
       .finally(() => {
         this.#loop = undefined;
         // Work may have arrived between the last check and the end of the loop.
-        const more = this.#allocator.waiting.length > 0 || this.#exclusiveQueue.size > 0;
+        const more = this.#allocator.waiting.size > 0 || this.#exclusiveQueue.size > 0;
         if (more && !this.#stopped) this.#start();
         else this.#idleWaiters.splice(0).forEach((resolve) => resolve());
       });

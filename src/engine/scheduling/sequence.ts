@@ -1,4 +1,12 @@
-import type { GenerateRequest, GenerationEvent, TokenLogprob, Usage } from '../types.ts';
+import {
+  EngineError,
+  type FinishReason,
+  type GenerateRequest,
+  type GenerationEvent,
+  type RequestObserver,
+  type TokenLogprob,
+  type Usage,
+} from '../types.ts';
 import type { Tokenizer } from '../tokenizer/types.ts';
 import type { ModelDrafter } from '../speculation/draft-model.ts';
 import type { PromptLookup } from '../speculation/prompt-lookup.ts';
@@ -26,6 +34,8 @@ export class Sequence {
   readonly arrivedAt: number;
   #startedAt = 0;
   #firstTokenAt = 0;
+  #lastTokenAt = 0;
+  readonly #observer: RequestObserver | undefined;
   #phase: SequencePhase = 'waiting';
   #arrivalOrder = 0;
   #slot = -1;
@@ -47,8 +57,9 @@ export class Sequence {
   #hasSentPromptLogprobs = false;
   #hasBegunPrompt = false;
 
-  constructor(request: GenerateRequest, tokenizer: Tokenizer, now: number) {
+  constructor(request: GenerateRequest, tokenizer: Tokenizer, now: number, observer?: RequestObserver) {
     this.request = request;
+    this.#observer = observer;
     this.requestFlags = requestFlagsOf(request);
     this.tokens = [...request.prompt];
     this.arrivedAt = now;
@@ -71,7 +82,7 @@ export class Sequence {
   }
 
   /**
-   * Number of times the sequence was preempted: for lack of pages, a slow reader or a slow constraint. Results of
+   * Number of times the sequence was preempted: for another sequence, a slow reader or a slow constraint. Results of
    * steps from earlier epochs are stale.
    */
   get preemptionEpoch(): number {
@@ -221,7 +232,7 @@ export class Sequence {
   /** Adds a token that was read back. Ends the sequence when it is the last one. */
   acceptToken(id: number, now: number, logprob?: TokenLogprob): void {
     if (this.#phase === 'done') return;
-    if (this.#firstTokenAt === 0) this.#firstTokenAt = now;
+    this.#observeToken(now);
     this.tokens.push(id);
     this.#pendingIds.push(id);
     if (logprob) this.#pendingLogprobs.push(logprob);
@@ -237,6 +248,19 @@ export class Sequence {
     }
   }
 
+  #observeToken(now: number): void {
+    if (this.#firstTokenAt === 0) {
+      this.#firstTokenAt = now;
+      this.#observePrompt();
+      this.#observer?.onFirstToken(now - this.arrivedAt);
+    } else this.#observer?.onNextToken(now - this.#lastTokenAt);
+    this.#lastTokenAt = now;
+  }
+
+  #observePrompt(): void {
+    this.#observer?.onPrompt({ tokens: this.request.prompt.length, cachedTokens: this.#cachedTokens });
+  }
+
   /** Adds the log probability of the next prompt token. */
   acceptPromptLogprob(score: TokenLogprob): void {
     this.promptLogprobs?.push(score);
@@ -246,6 +270,7 @@ export class Sequence {
   finishAfterPrompt(now: number): void {
     if (this.#phase === 'done') return;
     this.#firstTokenAt = now;
+    this.#observePrompt();
     this.#emit('');
     this.#finish('length', now);
   }
@@ -264,6 +289,12 @@ export class Sequence {
   fail(error: unknown): void {
     if (this.#phase === 'done') return;
     this.#close();
+    this.#observer?.onEnd({
+      reason: error instanceof EngineError ? 'error' : 'abort',
+      promptTokens: this.request.prompt.length,
+      outputTokens: this.outputTokens,
+      timings: undefined,
+    });
     this.#events.fail(error);
   }
 
@@ -283,7 +314,7 @@ export class Sequence {
     this.#pendingLogprobs = [];
   }
 
-  #finish(finishReason: 'stop' | 'length', now: number): void {
+  #finish(finishReason: FinishReason, now: number): void {
     const heldText = this.#text.flushHeldText();
     if (heldText !== '') this.#emit(heldText);
     const usage: Usage = {
@@ -299,6 +330,12 @@ export class Sequence {
     const { stopText } = this.#text;
     const found = stopText === undefined ? {} : { stopText };
     this.#close();
+    this.#observer?.onEnd({
+      reason: finishReason,
+      promptTokens: usage.prompt_tokens,
+      outputTokens: usage.completion_tokens,
+      timings,
+    });
     this.#events.push({ type: 'end', finishReason, ...found, usage, timings });
   }
 

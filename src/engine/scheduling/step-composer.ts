@@ -19,8 +19,8 @@ export interface FormedStep {
 }
 
 /**
- * Forms steps from the running sequences: one token for every decoding sequence, and prompt tokens of the oldest
- * prefilling sequences within the time budget.
+ * Forms steps from the running sequences: one token for every decoding sequence, and prompt tokens of prefilling
+ * sequences within the time budget, those of the client that got the least first.
  */
 export class StepComposer {
   readonly #runner: StepRunner;
@@ -60,7 +60,7 @@ export class StepComposer {
     const plan = { capacity, drafting: this.#drafting, prefillChunker: this.#prefillChunker };
     const { draftsPerSequence, rows } = planDrafts(this.#allocator.running, plan, decidedDrafts);
     let drafted = 0;
-    // Oldest first: a sequence that must be preempted is younger, so it has no entry in this step yet.
+    // In running order: a sequence that must be preempted comes later, so it has no entry in this step yet.
     for (let index = 0; index < this.#allocator.running.length; index++) {
       const sequence = this.#allocator.running[index] as Sequence;
       if (!isDecoding(sequence)) continue;
@@ -75,6 +75,7 @@ export class StepComposer {
       }
       if (!this.#allocator.makeRoom(sequence, sequence.scheduledTokens + 1)) continue;
       this.#allocator.uploadPageTable(sequence);
+      this.#allocator.shares.charge(sequence, 1);
       const id = pendingTokens === 0 ? (sequence.tokens.at(-1) as number) : feedbackToken;
       const { scheduledTokens, slot } = sequence;
       const row =
@@ -93,8 +94,8 @@ export class StepComposer {
   }
 
   /**
-   * Adds tokens of texts that are already known, oldest sequence first, each as many as fit: prompts, and answers of
-   * sequences that were preempted. @returns the number of tokens
+   * Adds tokens of texts that are already known, each as many as fit: prompts, and answers of sequences that were
+   * preempted. Those of the client that got the least come first. @returns the number of tokens
    */
   #addPrompts(step: StepInput, entries: BatchEntry[]): number {
     const { capacity } = this.#runner.memory;
@@ -105,8 +106,8 @@ export class StepComposer {
     let added = 0;
     // An answer is computed again on the kernels that computed it first, whose rows come before those of prompts.
     for (const range of step.separatesDecodeRows ? (['decode', 'prompt'] as const) : [undefined]) {
-      for (let index = 0; index < this.#allocator.running.length && left > 0; index++) {
-        const sequence = this.#allocator.running[index] as Sequence;
+      for (const sequence of this.#allocator.shares.promptOrder()) {
+        if (left === 0) break;
         if (sequence.phase !== 'prefill' || (range === 'decode' && sequence.outputTokens === 0)) continue;
         const count = this.#addText(step, sequence, { left, range }, entries);
         left -= count;
@@ -145,6 +146,8 @@ export class StepComposer {
     );
     const { count, shouldRetainState } = this.#allocator.fitPrompt(sequence, wanted);
     if (count === 0) return 0;
+    // An answer that is computed again after a preemption was counted; most of a prompt then comes from the prefix cache.
+    if (sequence.outputTokens === 0) this.#allocator.shares.charge(sequence, count);
     const row =
       range === 'decode'
         ? step.decodeTokens(tokens.slice(firstPosition, firstPosition + count), firstPosition, sequence.slot)

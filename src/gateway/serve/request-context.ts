@@ -114,10 +114,11 @@ async function sendAttempt(
   { candidate }: Attempt,
   { body, onHead }: { readonly body: UpstreamBody; readonly onHead: () => void },
 ): Promise<UpstreamReply> {
-  const { services, facts, abortSignal, incoming } = context;
+  const { services, facts, abortSignal, incoming, hold } = context;
   const { stream, prefix } = facts;
   const traceparent = incoming.span?.traceparent;
-  const request = { candidate, body, stream, prefix, signal: abortSignal, traceparent };
+  const client = `account:${hold.accountId}`;
+  const request = { candidate, body, stream, prefix, signal: abortSignal, traceparent, client };
   const reply = await services.transport.send(request);
   onHead();
   if (reply.status >= 200 && reply.status < 300) return reply;

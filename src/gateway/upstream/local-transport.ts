@@ -22,7 +22,13 @@ export interface LocalContext {
  */
 export async function sendLocal(
   backend: Backend,
-  { body, stream, signal, traceparent }: Pick<UpstreamRequest, 'body' | 'stream' | 'signal' | 'traceparent'>,
+  {
+    body,
+    stream,
+    signal,
+    traceparent,
+    client,
+  }: Pick<UpstreamRequest, 'body' | 'stream' | 'signal' | 'traceparent' | 'client'>,
   { limits, failures }: LocalContext,
 ): Promise<UpstreamReply> {
   const ownAbort = new AbortController();
@@ -36,6 +42,7 @@ export async function sendLocal(
     body: toMembers(body),
     stream,
     traceparent,
+    client,
   };
   try {
     if (body.path === '/embeddings') {

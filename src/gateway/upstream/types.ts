@@ -15,6 +15,8 @@ export interface UpstreamRequest {
   /** Aborts the request and closes its connection. */
   readonly signal: AbortSignal;
   readonly traceparent?: string | undefined;
+  /** Who the request is from, for a provider in this process. */
+  readonly client?: string | undefined;
 }
 
 export interface UpstreamFrames extends AsyncIterable<SseFrame> {

@@ -4,16 +4,22 @@ import type { WorkCounts } from '../../agent/sessions/served-sessions.ts';
 import { formatExposition, type MetricFamily, type Labels } from '../../telemetry/prometheus-text.ts';
 import { raceTimeout } from '../../util/race-timeout.ts';
 import type { Resident } from '../resident.ts';
-import { defineRoute, type Route } from '../../http/route.ts';
+import { hostEnvelope } from '../../http/error.ts';
+import { defineRoute, type Plane, type Route } from '../../http/route.ts';
+import { hostError } from '../error-schema.ts';
+import { readModelLoad } from './model-load.ts';
+import type { RequestMetrics } from './request-metrics.ts';
 import type { ServedCounters } from '../served-counters.ts';
 
 export interface MetricsOptions {
   readonly served: ServedCounters;
   readonly resident: Resident;
+  /** What the engine's requests did; undefined where nobody observes them. */
+  readonly requests?: RequestMetrics | undefined;
   readonly version: string;
-  /** Counts of agent work since startup. */
-  readonly countWork: () => Promise<WorkCounts>;
-  readonly external: LiveSessionSource;
+  /** Counts of agent work since startup, and open external sessions; undefined on a host without the agent plane. */
+  readonly countWork?: (() => Promise<WorkCounts>) | undefined;
+  readonly external?: LiveSessionSource | undefined;
   /** Further metric families; undefined where tracing is off. */
   readonly tracedMetrics?: { families(): readonly MetricFamily[] } | undefined;
 }
@@ -25,7 +31,8 @@ export interface MetricsOptions {
 const queryTimeoutMs = 2000;
 
 /** Undefined where the promise fails or times out. */
-async function withTimeout<Value>(query: Promise<Value>): Promise<Value | undefined> {
+async function withTimeout<Value>(query: Promise<Value> | undefined): Promise<Value | undefined> {
+  if (!query) return undefined;
   const result = await raceTimeout(
     query.catch(() => undefined),
     queryTimeoutMs,
@@ -44,7 +51,11 @@ export function metricsRoute(options: MetricsOptions): Route {
     summary: 'Get the metrics for Prometheus',
     responses: { 200: { description: 'Prometheus text format.', content: { 'text/plain': metricsText } } },
     async handle() {
-      const families = [...(await collectFamilies(options)), ...(options.tracedMetrics?.families() ?? [])];
+      const families = [
+        ...(await collectFamilies(options)),
+        ...(options.requests?.families(readModelLoad(options.resident)) ?? []),
+        ...(options.tracedMetrics?.families() ?? []),
+      ];
       return new Response(formatExposition(families), {
         headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' },
       });
@@ -52,10 +63,26 @@ export function metricsRoute(options: MetricsOptions): Route {
   });
 }
 
+/** Metrics on the main listener, for scrapers on other machines. They need the bearer token, on loopback too. */
+export function createMetricsPlane(options: MetricsOptions): Plane {
+  return {
+    name: 'metrics',
+    summary: 'Metrics for Prometheus.',
+    prefixes: ['/metrics'],
+    envelope: hostEnvelope,
+    errorSchema: hostError,
+    gate: 'bearer',
+    routes: [metricsRoute(options)],
+  };
+}
+
 async function collectFamilies(options: MetricsOptions): Promise<MetricFamily[]> {
   const { served, resident, version, countWork, external } = options;
   const { engine } = resident;
-  const [counts, openSessions] = await Promise.all([withTimeout(countWork()), withTimeout(external.live())]);
+  const [counts, openSessions] = await Promise.all([
+    withTimeout(countWork?.()),
+    withTimeout(external?.live()),
+  ]);
   const createSingle =
     (type: 'counter' | 'gauge') =>
     (name: string, help: string, value: number, labels: Labels = {}): MetricFamily => ({

@@ -1,5 +1,6 @@
 import type { Engine, GenerateRequest, GenerationEvent } from '../../engine/index.ts';
 import type { Grammar, GrammarService, GrammarSource } from '../../grammar/types.ts';
+import { currentAdmission } from '../../http/admission.ts';
 import { HttpError } from '../../http/error.ts';
 import { toHttpError } from '../resident.ts';
 import { generate } from './generation.ts';
@@ -11,7 +12,7 @@ import { AnswerStopwatch } from './timings.ts';
 const maxAtOnce = 8;
 
 /** A prompt to continue, with its options. */
-export interface TextRequest extends Omit<GenerateRequest, 'constraint' | 'signal'> {
+export interface TextRequest extends Omit<GenerateRequest, 'constraint' | 'signal' | 'client' | 'priority'> {
   /** Number of answers to the prompt; each is sampled with its own seed. Default 1. */
   readonly n?: number;
   readonly grammar?: GrammarSource | undefined;
@@ -56,12 +57,18 @@ export async function startChoices(
     if (grammar === undefined || grammars.has(grammar)) continue;
     grammars.set(grammar, await compileGrammar(answering, grammar, visible, signal));
   }
+  const { client, priority } = currentAdmission() ?? {};
+  const admission = { ...(client === undefined ? {} : { client }), ...(priority ? { priority } : {}) };
   const generations = requests.flatMap(({ n = 1, grammar: source, ...request }) => {
     const grammar = source && grammars.get(source);
     return Array.from({ length: n }, (_, index) => () => {
       const sampling = { ...request.sampling, seed: (request.sampling.seed + index) >>> 0 };
       const constraint = grammar ? { constraint: grammar.start() } : {};
-      const events = generate(answering.engine, { ...request, sampling, ...constraint }, signal);
+      const events = generate(
+        answering.engine,
+        { ...request, ...admission, sampling, ...constraint },
+        signal,
+      );
       return request.progress ? measured(events, request.prompt.length) : events;
     });
   });

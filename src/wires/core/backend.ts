@@ -18,6 +18,8 @@ export interface BackendRequest {
   readonly body: Json;
   readonly stream: boolean;
   readonly traceparent: string | undefined;
+  /** Who the request is from; all that name nobody are one client. */
+  readonly client?: string | undefined;
 }
 
 export interface BackendAnswer {
