@@ -3,6 +3,7 @@ import type { Settings } from '../config/toml.ts';
 import { Access } from '../planes/access.ts';
 import type { Gateway } from '../gateway/open.ts';
 import { createApp, createEnvelopeLookup } from '../http/app.ts';
+import { Cors } from '../http/cors.ts';
 import { hostGuard, isLoopback } from '../http/host-guard.ts';
 import type { BoundServer } from '../http/listening.ts';
 import { listen } from '../http/listen.ts';
@@ -14,6 +15,7 @@ import type { Plane } from '../http/route.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { raceTimeout } from '../util/race-timeout.ts';
 import { openAgent, type OpenAgent } from './agent.ts';
+import { resolveAllowedOrigins } from './allowed-origins.ts';
 import { StoredKernels } from '../feed/index.ts';
 import { Store } from '../store/index.ts';
 import { openCredentials } from './credentials.ts';
@@ -55,6 +57,9 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     if (!quiet) stderr.write(`${printable(text)}\n`);
   };
   const host = options.host ?? '127.0.0.1';
+  const allowedOrigins = resolveAllowedOrigins(options, cli.env, host);
+  if (!options.allowed_origin && allowedOrigins.length > 0)
+    onNotice(`OLLAMA_ORIGINS lets pages of these origins call the host: ${allowedOrigins.join(', ')}`);
   const controlHost = isLoopback(host) ? host : '127.0.0.1';
   const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(cli.env, cli.home));
   const lock = lockDataDir(dataDir.path);
@@ -197,7 +202,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const listeners: BoundServer[] = [];
   const openListener = async (
     planes: readonly Plane[],
-    extras: { readonly gateway?: typeof gateway; readonly pages?: Pages },
+    extras: { readonly gateway?: typeof gateway; readonly pages?: Pages; readonly cors?: Cors },
     { address, port, flag }: { address: string; port: number; flag: string },
   ) => {
     const access = new Access({
@@ -205,12 +210,19 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       bind: isLoopback(address) ? 'loopback' : 'lan',
       findPeer: (token) => agent.host.peers.find(token),
     });
-    const app = createApp({ planes, access, stopSignal: stopping.signal, onFault, watch });
+    const app = createApp({
+      planes,
+      access,
+      stopSignal: stopping.signal,
+      onFault,
+      watch,
+      cors: extras.cors,
+    });
     const listener = await listen(
       withPages(withGateway(app, extras.gateway, access), extras.pages, access),
       hostGuard(address, options.allowed_host ?? []),
       { host: address, port },
-      { envelopeOf: createEnvelopeLookup(planes) },
+      { envelopeOf: createEnvelopeLookup(planes), cors: extras.cors },
     ).catch((error: unknown) => {
       throw portError(error, address, port, flag);
     });
@@ -231,9 +243,14 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       lock,
     }));
   try {
+    const planes = createHostPlanes(facts);
     const { url } = await openListener(
-      createHostPlanes(facts),
-      { gateway, pages: openPages(cli.packageRoot) },
+      planes,
+      {
+        gateway,
+        pages: openPages(cli.packageRoot),
+        cors: new Cors({ allowedOrigins, planes, onRefused: onNotice }),
+      },
       {
         address: host,
         port: options.port ?? 8080,

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { namePattern, nameRule } from '../agent/shapes/common.ts';
 import { dawnFeatureNames, quantizeTypes, verifyModes } from '../engine/index.ts';
 import { isConfigName } from '../lab/types.ts';
+import { findOriginFault } from '../http/origin-pattern.ts';
 import { findCollectorUrlFault } from '../telemetry/collector-url.ts';
 import { formatValue } from './usage.ts';
 
@@ -245,6 +246,22 @@ export const optionTable = {
     kind: 'list',
     value: 'NAME',
     help: 'accept this Host header too (repeatable); loopback names and host.docker.internal are always accepted',
+  },
+  allowed_origin: {
+    schema: z
+      .array(z.string({ error: 'expected a text' }), { error: 'expected a list of origins' })
+      .superRefine((patterns, context) => {
+        const faults = patterns.flatMap((pattern) => {
+          const fault = findOriginFault(pattern);
+          return fault === undefined ? [] : [`${formatValue(pattern)}: ${fault}`];
+        });
+        if (faults.length > 0) context.addIssue(faults.join('; '));
+      }),
+    kind: 'list',
+    value: 'ORIGIN',
+    help:
+      'let web pages of this origin call /v1, /api and the routes of llama.cpp, such as https://app.example.com or ' +
+      'http://localhost:* (repeatable; default: $OLLAMA_ORIGINS, else none)',
   },
   quiet: { schema: booleanOption, kind: 'flag', help: 'print nothing but the ready line and errors' },
 } as const satisfies Readonly<Record<string, OptionRow>>;

@@ -2,6 +2,7 @@ import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { Hono } from 'hono';
 import { matchedRoutes } from 'hono/route';
 import { parseTraceparent, noopTracer, type Tracer, type TraceSpan } from '../tracing/index.ts';
+import type { Cors } from './cors.ts';
 import { OutgoingResponse, deliver } from './deliver.ts';
 import { endingOf } from './ending.ts';
 import { ClientGone, type Envelope, errorResponse, hostEnvelope, HttpError } from './error.ts';
@@ -22,6 +23,8 @@ export interface AppOptions {
   readonly onFault: (requestId: string, error: unknown) => void;
   /** Traces completions. Default: no tracing. */
   readonly watch?: Tracer;
+  /** Which pages of other origins may send requests. Default: none. */
+  readonly cors?: Cors | undefined;
 }
 
 interface AppEnv extends NodeBindings {
@@ -39,6 +42,7 @@ export function createApp({
   stopSignal,
   onFault,
   watch = noopTracer,
+  cors,
 }: AppOptions): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
   const envelopeOf = createEnvelopeLookup(planes);
@@ -58,7 +62,7 @@ export function createApp({
 
   app.use(async (context, next) => {
     const requestId = newHostRequestId();
-    context.set('exchange', openExchange(context, requestId));
+    context.set('exchange', openExchange(context, requestId, cors));
     await next();
     if (context.res !== RESPONSE_ALREADY_SENT) setRequestIdHeaders(context.res.headers, requestId);
   });

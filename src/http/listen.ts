@@ -1,4 +1,5 @@
 import { getRequestListener } from '@hono/node-server';
+import { type Cors, pathOf } from './cors.ts';
 import { type Envelope, HttpError, hostEnvelope } from './error.ts';
 import type { HostGuard } from './host-guard.ts';
 import { type BoundServer, bindServer } from './listening.ts';
@@ -24,6 +25,8 @@ export interface ListenerOptions {
    */
   readonly keepAliveTimeoutMs?: number | undefined;
   readonly guard?: HostGuard;
+  /** Which pages of other origins may call the app. Default: none, and their preflights reach it. */
+  readonly cors?: Cors | undefined;
   /**
    * Writes refusals of requests that do not reach the app.
    * @param path of the request; empty where it could not be read
@@ -37,7 +40,14 @@ export interface ListenerOptions {
 export async function listenOn(
   address: Address,
   app: App,
-  { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs = 65_000, guard, writeRefusal }: ListenerOptions,
+  {
+    headersTimeoutMs,
+    requestTimeoutMs,
+    keepAliveTimeoutMs = 65_000,
+    guard,
+    cors,
+    writeRefusal,
+  }: ListenerOptions,
 ): Promise<BoundServer> {
   let isClosing = false;
   const serve = getRequestListener(app.fetch, {
@@ -58,12 +68,15 @@ export async function listenOn(
     ...(requestTimeoutMs === undefined ? {} : { requestTimeout: requestTimeoutMs }),
     // Sends small chunks of a stream at once.
     noDelay: true,
-    writeRefusal: (refused, target) =>
-      writeRefusal(refused, target.replace(/^https?:\/\/[^/?#]*/i, '').split('?', 1)[0] ?? ''),
-    ...(guard ? { guard: ({ rawHeaders, url }) => guard(rawHeaders, url ?? '') } : {}),
+    writeRefusal: (refused, target) => writeRefusal(refused, pathOf(target)),
+    ...(cors ? { responseHeaders: (incoming) => cors.responseHeaders(incoming) } : {}),
+    guard: (incoming) => guard?.(incoming.rawHeaders, incoming.url ?? '') ?? cors?.refusePreflight(incoming),
     serve(incoming, outgoing) {
       if (isClosing) outgoing.setHeader('connection', 'close');
-      void serve(incoming, outgoing);
+      // Preflights carry no credentials, so they are answered before authentication.
+      const preflight = cors?.preflightHeaders(incoming);
+      if (preflight) outgoing.writeHead(204, preflight).end();
+      else void serve(incoming, outgoing);
     },
   });
   const bound = await bindServer(server, address);
@@ -76,7 +89,8 @@ export async function listenOn(
   };
 }
 
-export interface ListenOptions extends Pick<ListenerOptions, 'headersTimeoutMs' | 'requestTimeoutMs'> {
+export interface ListenOptions
+  extends Pick<ListenerOptions, 'headersTimeoutMs' | 'requestTimeoutMs' | 'cors'> {
   /**
    * The error envelope for a path, used for refusals before the app. Default: the envelope of the native planes.
    */

@@ -25,6 +25,8 @@ export interface WrittenRefusal {
 
 export interface HttpServerOptions extends ServerOptions {
   readonly serve: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
+  /** Returns headers of the response, whatever it is. */
+  readonly responseHeaders?: (incoming: IncomingMessage) => Readonly<Record<string, string>>;
   /** Checked before anything else; returns the refusal, if any. */
   readonly guard?: (incoming: IncomingMessage) => RefusedRequest | undefined;
   /**
@@ -41,7 +43,13 @@ const lingerMs = 2000;
  * An HTTP server that answers every request with a request id and an error body, including requests that Node refuses
  * without either, and clients that close their write side after a whole request.
  */
-export function createHttpServer({ serve, guard, writeRefusal, ...options }: HttpServerOptions): Server {
+export function createHttpServer({
+  serve,
+  guard,
+  responseHeaders,
+  writeRefusal,
+  ...options
+}: HttpServerOptions): Server {
   /** Unanswered requests of a connection, in order. */
   const open = new WeakMap<Duplex, Set<{ incoming: IncomingMessage; outgoing: ServerResponse }>>();
   const refuse = (incoming: IncomingMessage, outgoing: ServerResponse, refused: RefusedRequest) => {
@@ -56,14 +64,20 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
     const requests = open.get(incoming.socket) ?? new Set();
     open.set(incoming.socket, requests.add(request));
     outgoing.once('close', () => requests.delete(request));
+    for (const [name, value] of Object.entries(responseHeaders?.(incoming) ?? {}))
+      outgoing.setHeader(name, value);
     const refusal = guard?.(incoming) ?? checkTarget(incoming);
     if (refusal) refuse(incoming, outgoing, refusal);
     else serve(incoming, outgoing);
   });
-  const refuseRaw = (socket: Duplex, refused: RefusedRequest, target = '') => {
-    const { headers, body } = writeRefusal(refused, target);
-    const lines = Object.entries({ ...headers, ...framing(body) }).map(
-      ([name, value]) => `${name}: ${value}\r\n`,
+  const refuseRaw = (
+    socket: Duplex,
+    refused: RefusedRequest,
+    { incoming, outgoing }: { incoming?: IncomingMessage; outgoing?: ServerResponse } = {},
+  ) => {
+    const { headers, body } = writeRefusal(refused, incoming?.url ?? '');
+    const lines = Object.entries({ ...outgoing?.getHeaders(), ...headers, ...framing(body) }).map(
+      ([name, value]) => `${name}: ${String(value)}\r\n`,
     );
     const { status } = refused;
     socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
@@ -80,7 +94,7 @@ export function createHttpServer({ serve, guard, writeRefusal, ...options }: Htt
     // response would be read as that response.
     const isAnswering = first?.outgoing.headersSent === true || others.length > 0;
     if (socket.destroyed || !socket.writable || isGone || isAnswering) socket.destroy();
-    else refuseRaw(socket, refusalOfParserError(error.code), first?.incoming.url);
+    else refuseRaw(socket, refusalOfParserError(error.code), first);
   });
   server.on('checkExpectation', (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const expected = (incoming.headers.expect ?? '').slice(0, 80);

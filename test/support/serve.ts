@@ -1,6 +1,7 @@
 import { afterEach } from 'vitest';
 import { loopbackAccess } from '../../src/planes/access.ts';
 import { createApp, createEnvelopeLookup } from '../../src/http/app.ts';
+import { Cors } from '../../src/http/cors.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { listen } from '../../src/http/listen.ts';
 import { createControlPlanes, createHostPlanes } from '../../src/planes/mount.ts';
@@ -18,6 +19,7 @@ export async function serveScripted(
   start: 'none' | 'loading' | 'ready' = 'ready',
   lab?: LabSource,
   sinks: readonly TraceSink[] = [],
+  allowedOrigins: readonly string[] = [],
 ) {
   const engine = new ScriptedEngine(script);
   const grammars = new ScriptedGrammars();
@@ -29,18 +31,21 @@ export async function serveScripted(
   const served = new ServedCounters();
   const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0' };
   const planes = createHostPlanes(facts);
+  const refusedOrigins: string[] = [];
+  const cors = new Cors({ allowedOrigins, planes, onRefused: (message) => refusedOrigins.push(message) });
   const app = createApp({
     planes,
     access: loopbackAccess,
     stopSignal: stopping.signal,
     onFault: (_, error) => faults.push(error),
     watch: new Tracer([served, ...sinks]),
+    cors,
   });
   const listener = await listen(
     app,
     hostGuard('127.0.0.1', ['my.box']),
     { host: '127.0.0.1', port: 0 },
-    { envelopeOf: createEnvelopeLookup(planes) },
+    { envelopeOf: createEnvelopeLookup(planes), cors },
   );
   const url = `http://127.0.0.1:${listener.port}`;
   return {
@@ -51,6 +56,7 @@ export async function serveScripted(
     resident,
     stopping,
     faults,
+    refusedOrigins,
     app,
     planes,
     control: createControlPlanes(facts),

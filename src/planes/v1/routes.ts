@@ -31,6 +31,7 @@ export function v1Plane(resident: Resident, store: ModelStore, hostedTools?: Hos
   return {
     name: 'v1',
     summary: "OpenAI's wire: completions and embeddings.",
+    isPublicWire: true,
     prefixes: ['/v1', '/chat/completions', '/responses'],
     envelope: (error) => ({ error: errorObject(error) }),
     errorSchema: openaiError,
