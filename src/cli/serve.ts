@@ -9,6 +9,8 @@ import type { BoundServer } from '../http/listening.ts';
 import { listen } from '../http/listen.ts';
 import { createControlPlanes, createHostPlanes } from '../planes/mount.ts';
 import { HttpError } from '../http/error.ts';
+import { ModelAliases } from '../planes/model-aliases.ts';
+import type { StoredModel } from '../planes/model-store.ts';
 import { Resident } from '../planes/resident.ts';
 import type { Pages } from '../planes/pages/pages.ts';
 import type { Plane } from '../http/route.ts';
@@ -25,6 +27,7 @@ import { loadHostKey } from '../signing/host-key.ts';
 import { openHostGateway, readHostGateway, withGateway } from './gateway.ts';
 import { lockDataDir } from './data-dir-lock.ts';
 import { openPages, withPages } from './pages.ts';
+import { checkAliases } from './model-aliases.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from '../terminal/printable.ts';
 import { ModelLoader } from './model-loader.ts';
@@ -72,6 +75,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   if (!options.gpu && options.draft !== undefined) onNotice('--draft has no effect without --gpu');
   if (!options.gpu && options.model !== undefined) onNotice('--model has no effect without --gpu');
   if (!options.gpu && options.kernels !== undefined) onNotice('--kernels has no effect without --gpu');
+  if (!options.gpu && options.alias) onNotice('--alias has no effect without --gpu');
   if (!options.gpu && options.swap) onNotice('--swap has no effect without --gpu');
 
   const onFault = (where: string, error: unknown) =>
@@ -138,17 +142,23 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     dataDir: dataDir.path,
     inUse: (location) => loader.holds(location),
   });
+  const aliases = new ModelAliases(model ? options.alias : []);
+  if (model && options.alias)
+    await closeOnFailure(
+      checkAliases(options.alias, { store, location: model.location, canSwap: options.swap ?? false }),
+    );
   const load = async (location: string) => {
     const loaded = await loader.load(location);
     onNotice(`swapped to ${describeModel(loaded.engine)}`);
     return loaded;
   };
-  const resident = new Resident(model ? 'loading' : 'none', {
-    find: (name) => store.find(name),
-    isSame: (agentClosed, location) => store.isSame(agentClosed, location),
-    inspect: (agentClosed) => store.readCard(agentClosed),
+  const others = {
+    find: (name: string) => store.find(name),
+    isSame: (stored: StoredModel, location: string) => store.isSame(stored, location),
+    inspect: (stored: StoredModel) => store.readCard(stored),
     load: options.swap && model ? load : undefined,
-  });
+  };
+  const resident = new Resident(model ? 'loading' : 'none', others, aliases);
   let controlPort = 0;
   const agent = await closeOnFailure(
     openAgent({
@@ -274,6 +284,9 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       if (model) {
         try {
           const { engine, ...more } = await loader.load(model.location);
+          const { id } = engine.model;
+          if (aliases.has(id))
+            throw new StartError(`--alias ${id}: this is the resident model's own id; choose another name.`);
           resident.setReady(engine, { ...more, location: model.location });
         } catch (error) {
           if (stopped === undefined) throw error;

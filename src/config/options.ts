@@ -5,6 +5,7 @@ import { dawnFeatureNames, quantizeTypes, verifyModes } from '../engine/index.ts
 import { isConfigName } from '../lab/types.ts';
 import { findOriginFault } from '../http/origin-pattern.ts';
 import { findCollectorUrlFault } from '../telemetry/collector-url.ts';
+import { parseAliases } from './model-alias.ts';
 import { formatValue } from './usage.ts';
 
 export { formatValue, UsageError } from './usage.ts';
@@ -60,6 +61,20 @@ export const optionTable = {
     schema: booleanOption,
     kind: 'flag',
     help: 'load another stored model, in place of the resident one, when a request names it',
+  },
+  alias: {
+    schema: z
+      .array(z.string({ error: 'expected a text' }), { error: 'expected a list of NAME=MODEL' })
+      .transform((texts, context) => {
+        const { aliases, faults } = parseAliases(texts);
+        if (faults.length > 0) context.addIssue(faults.join('; '));
+        return aliases;
+      }),
+    kind: 'list',
+    value: 'NAME=MODEL',
+    help:
+      'serve a model under a further name, for clients that cannot be told one (repeatable): gpt-4o-mini=resident, or ' +
+      'with --swap the name of a stored model',
   },
   quantize: {
     schema: nonEmptyText
