@@ -36,6 +36,7 @@ import { describeModel, readyLine } from './ready-line.ts';
 import { DataDirStore } from './store/data-dir-store.ts';
 import { StartError } from './start-error.ts';
 import { openObservability } from './observability.ts';
+import { openTlsFiles, type TlsFiles } from './tls-files.ts';
 import type { CliContext } from './cli-context.ts';
 
 export interface Host {
@@ -63,6 +64,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const allowedOrigins = resolveAllowedOrigins(options, cli.env, host);
   if (!options.allowed_origin && allowedOrigins.length > 0)
     onNotice(`OLLAMA_ORIGINS lets pages of these origins call the host: ${allowedOrigins.join(', ')}`);
+  const tls = await openTlsFiles(options, onNotice);
   const controlHost = isLoopback(host) ? host : '127.0.0.1';
   const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(cli.env, cli.home));
   const lock = lockDataDir(dataDir.path);
@@ -213,7 +215,12 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const openListener = async (
     planes: readonly Plane[],
     extras: { readonly gateway?: typeof gateway; readonly pages?: Pages; readonly cors?: Cors },
-    { address, port, flag }: { address: string; port: number; flag: string },
+    {
+      address,
+      port,
+      flag,
+      tlsFiles,
+    }: { address: string; port: number; flag: string; tlsFiles?: TlsFiles | undefined },
   ) => {
     const access = new Access({
       ...credentials,
@@ -232,14 +239,15 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       withPages(withGateway(app, extras.gateway, access), extras.pages, access),
       hostGuard(address, options.allowed_host ?? []),
       { host: address, port },
-      { envelopeOf: createEnvelopeLookup(planes), cors: extras.cors },
+      { envelopeOf: createEnvelopeLookup(planes), cors: extras.cors, tls: tlsFiles?.current },
     ).catch((error: unknown) => {
       throw portError(error, address, port, flag);
     });
     listeners.push(listener);
+    if (tlsFiles) resources.defer(tlsFiles.watch((pair) => listener.setCertificate(pair)));
     return {
       port: listener.port,
-      url: `http://${address.includes(':') ? `[${address}]` : address}:${listener.port}`,
+      url: `${tlsFiles ? 'https' : 'http'}://${address.includes(':') ? `[${address}]` : address}:${listener.port}`,
     };
   };
 
@@ -265,6 +273,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
         address: host,
         port: options.port ?? 8080,
         flag: '--port',
+        tlsFiles: tls,
       },
     );
     const control =

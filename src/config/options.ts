@@ -278,6 +278,18 @@ export const optionTable = {
       'let web pages of this origin call /v1, /api and the routes of llama.cpp, such as https://app.example.com or ' +
       'http://localhost:* (repeatable; default: $OLLAMA_ORIGINS, else none)',
   },
+  tls_cert: {
+    schema: nonEmptyText,
+    kind: 'text',
+    value: 'FILE',
+    help: 'serve HTTPS with this certificate and those of its issuers, in PEM; needs --tls-key; read again when it changes',
+  },
+  tls_key: {
+    schema: nonEmptyText,
+    kind: 'text',
+    value: 'FILE',
+    help: 'private key of --tls-cert, in PEM, without a passphrase',
+  },
   quiet: { schema: booleanOption, kind: 'flag', help: 'print nothing but the ready line and errors' },
 } as const satisfies Readonly<Record<string, OptionRow>>;
 

@@ -1,3 +1,4 @@
+import { Server as TlsServer, type SecureContextOptions } from 'node:tls';
 import { getRequestListener } from '@hono/node-server';
 import { type Cors, pathOf } from './cors.ts';
 import { type Envelope, HttpError, hostEnvelope } from './error.ts';
@@ -25,6 +26,8 @@ export interface ListenerOptions {
    */
   readonly keepAliveTimeoutMs?: number | undefined;
   readonly guard?: HostGuard;
+  /** Serves HTTPS with this certificate. Default: HTTP. */
+  readonly tls?: Pick<SecureContextOptions, 'cert' | 'key'> | undefined;
   /** Which pages of other origins may call the app. Default: none, and their preflights reach it. */
   readonly cors?: Cors | undefined;
   /**
@@ -32,6 +35,11 @@ export interface ListenerOptions {
    * @param path of the request; empty where it could not be read
    */
   readonly writeRefusal: (refused: RefusedRequest, path: string) => WrittenRefusal;
+}
+
+export interface ListeningServer extends BoundServer {
+  /** Serves new connections with another certificate; open ones go on. */
+  setCertificate(pair: Pick<SecureContextOptions, 'cert' | 'key'>): void;
 }
 
 /**
@@ -46,9 +54,10 @@ export async function listenOn(
     keepAliveTimeoutMs = 65_000,
     guard,
     cors,
+    tls,
     writeRefusal,
   }: ListenerOptions,
-): Promise<BoundServer> {
+): Promise<ListeningServer> {
   let isClosing = false;
   const serve = getRequestListener(app.fetch, {
     overrideGlobalObjects: false,
@@ -68,6 +77,7 @@ export async function listenOn(
     ...(requestTimeoutMs === undefined ? {} : { requestTimeout: requestTimeoutMs }),
     // Sends small chunks of a stream at once.
     noDelay: true,
+    tls,
     writeRefusal: (refused, target) => writeRefusal(refused, pathOf(target)),
     ...(cors ? { responseHeaders: (incoming) => cors.responseHeaders(incoming) } : {}),
     guard: (incoming) => guard?.(incoming.rawHeaders, incoming.url ?? '') ?? cors?.refusePreflight(incoming),
@@ -86,11 +96,14 @@ export async function listenOn(
       isClosing = true;
       return bound.close();
     },
+    setCertificate(pair) {
+      if (server instanceof TlsServer) server.setSecureContext(pair);
+    },
   };
 }
 
 export interface ListenOptions
-  extends Pick<ListenerOptions, 'headersTimeoutMs' | 'requestTimeoutMs' | 'cors'> {
+  extends Pick<ListenerOptions, 'headersTimeoutMs' | 'requestTimeoutMs' | 'cors' | 'tls'> {
   /**
    * The error envelope for a path, used for refusals before the app. Default: the envelope of the native planes.
    */
@@ -103,7 +116,7 @@ export const listen = (
   guard: HostGuard,
   address: Address,
   { envelopeOf = () => hostEnvelope, ...limits }: ListenOptions = {},
-): Promise<BoundServer> =>
+): Promise<ListeningServer> =>
   listenOn(address, app, {
     ...limits,
     guard,

@@ -7,7 +7,9 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
+import type { SecureContextOptions } from 'node:tls';
 import { answerHalfClosed } from './half-closed.ts';
 
 /** Why a request is refused before it reaches the application. */
@@ -23,7 +25,12 @@ export interface WrittenRefusal {
   readonly body: string;
 }
 
+/** How long a client may take for the TLS handshake, in ms. */
+const handshakeTimeoutMs = 20_000;
+
 export interface HttpServerOptions extends ServerOptions {
+  /** Serves HTTPS with this certificate. Default: HTTP. */
+  readonly tls?: Pick<SecureContextOptions, 'cert' | 'key'> | undefined;
   readonly serve: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
   /** Returns headers of the response, whatever it is. */
   readonly responseHeaders?: (incoming: IncomingMessage) => Readonly<Record<string, string>>;
@@ -48,8 +55,9 @@ export function createHttpServer({
   guard,
   responseHeaders,
   writeRefusal,
+  tls,
   ...options
-}: HttpServerOptions): Server {
+}: HttpServerOptions): Server | TlsServer {
   /** Unanswered requests of a connection, in order. */
   const open = new WeakMap<Duplex, Set<{ incoming: IncomingMessage; outgoing: ServerResponse }>>();
   const refuse = (incoming: IncomingMessage, outgoing: ServerResponse, refused: RefusedRequest) => {
@@ -58,8 +66,7 @@ export function createHttpServer({
     outgoing.end(body);
     incoming.resume();
   };
-  // Node's check of the Host header would send a 400 without a body.
-  const server = createServer({ ...options, requireHostHeader: false }, (incoming, outgoing) => {
+  const answer = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const request = { incoming, outgoing };
     const requests = open.get(incoming.socket) ?? new Set();
     open.set(incoming.socket, requests.add(request));
@@ -69,7 +76,21 @@ export function createHttpServer({
     const refusal = guard?.(incoming) ?? checkTarget(incoming);
     if (refusal) refuse(incoming, outgoing, refusal);
     else serve(incoming, outgoing);
-  });
+  };
+  // Node's check of the Host header would send a 400 without a body.
+  const httpOptions = { ...options, requireHostHeader: false };
+  const server = tls
+    ? createTlsServer(
+        {
+          ...httpOptions,
+          ...tls,
+          handshakeTimeout: options.headersTimeout ?? handshakeTimeoutMs,
+          // Given to the sockets, as `node:http` does.
+          allowHalfOpen: true,
+        },
+        answer,
+      )
+    : createServer(httpOptions, answer);
   const refuseRaw = (
     socket: Duplex,
     refused: RefusedRequest,
@@ -85,7 +106,12 @@ export function createHttpServer({
     const timer = setTimeout(() => socket.destroy(), lingerMs);
     socket.once('close', () => clearTimeout(timer));
   };
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
+    // The handshake failed, so nothing can be written that the client could read.
+    if ('secureConnecting' in socket && socket.secureConnecting === true) {
+      socket.destroy();
+      return;
+    }
     const [first, ...others] = [...(open.get(socket) ?? [])].filter(
       ({ outgoing }) => !outgoing.writableFinished,
     );

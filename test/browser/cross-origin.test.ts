@@ -46,7 +46,7 @@ describe.skipIf(noBrowser !== undefined)(`pages of other origins ${noBrowser ?? 
             url,
             json === undefined ? {} : { method: 'POST', headers, body: json },
           );
-          const requestId = /^req_/.test(response.headers.get('x-request-id') ?? '');
+          const requestId = (response.headers.get('x-request-id') ?? '').startsWith('req_');
           return { status: response.status, requestId, text: await response.text() };
         } catch (error) {
           return { error: String(error) };
