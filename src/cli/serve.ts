@@ -3,18 +3,22 @@ import type { Settings } from '../config/toml.ts';
 import { Access } from '../planes/access.ts';
 import type { Gateway } from '../gateway/open.ts';
 import { createApp, createEnvelopeLookup } from '../http/app.ts';
+import { Cors } from '../http/cors.ts';
 import { hostGuard, isLoopback } from '../http/host-guard.ts';
 import type { BoundServer } from '../http/listening.ts';
 import { listen } from '../http/listen.ts';
 import { Sockets } from '../http/sockets.ts';
 import { createControlPlanes, createHostPlanes } from '../planes/mount.ts';
 import { HttpError } from '../http/error.ts';
+import { ModelAliases } from '../planes/model-aliases.ts';
+import type { StoredModel } from '../planes/model-store.ts';
 import { Resident } from '../planes/resident.ts';
 import type { Pages } from '../planes/pages/pages.ts';
 import type { Plane } from '../http/route.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { raceTimeout } from '../util/race-timeout.ts';
 import { openAgent, type OpenAgent } from './agent.ts';
+import { resolveAllowedOrigins } from './allowed-origins.ts';
 import { StoredKernels } from '../feed/index.ts';
 import { Store } from '../store/index.ts';
 import { openCredentials } from './credentials.ts';
@@ -24,6 +28,7 @@ import { loadHostKey } from '../signing/host-key.ts';
 import { openHostGateway, readHostGateway, withGateway } from './gateway.ts';
 import { lockDataDir } from './data-dir-lock.ts';
 import { openPages, withPages } from './pages.ts';
+import { checkAliases } from './model-aliases.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from '../terminal/printable.ts';
 import { ModelLoader } from './model-loader.ts';
@@ -33,6 +38,7 @@ import { DataDirStore } from './store/data-dir-store.ts';
 import { StartError } from './start-error.ts';
 import { openObservability } from './observability.ts';
 import { openResponses } from './responses.ts';
+import { openTlsFiles, type TlsFiles } from './tls-files.ts';
 import type { CliContext } from './cli-context.ts';
 
 export interface Host {
@@ -57,6 +63,10 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     if (!quiet) stderr.write(`${printable(text)}\n`);
   };
   const host = options.host ?? '127.0.0.1';
+  const allowedOrigins = resolveAllowedOrigins(options, cli.env, host);
+  if (!options.allowed_origin && allowedOrigins.length > 0)
+    onNotice(`OLLAMA_ORIGINS lets pages of these origins call the host: ${allowedOrigins.join(', ')}`);
+  const tls = await openTlsFiles(options, onNotice);
   const controlHost = isLoopback(host) ? host : '127.0.0.1';
   const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(cli.env, cli.home));
   const lock = lockDataDir(dataDir.path);
@@ -69,6 +79,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   if (!options.gpu && options.draft !== undefined) onNotice('--draft has no effect without --gpu');
   if (!options.gpu && options.model !== undefined) onNotice('--model has no effect without --gpu');
   if (!options.gpu && options.kernels !== undefined) onNotice('--kernels has no effect without --gpu');
+  if (!options.gpu && options.alias) onNotice('--alias has no effect without --gpu');
   if (!options.gpu && options.swap) onNotice('--swap has no effect without --gpu');
 
   const onFault = (where: string, error: unknown) =>
@@ -147,17 +158,23 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     dataDir: dataDir.path,
     inUse: (location) => loader.holds(location),
   });
+  const aliases = new ModelAliases(model ? options.alias : []);
+  if (model && options.alias)
+    await closeOnFailure(
+      checkAliases(options.alias, { store, location: model.location, canSwap: options.swap ?? false }),
+    );
   const load = async (location: string) => {
     const loaded = await loader.load(location);
     onNotice(`swapped to ${describeModel(loaded.engine)}`);
     return loaded;
   };
-  const resident = new Resident(model ? 'loading' : 'none', {
-    find: (name) => store.find(name),
-    isSame: (agentClosed, location) => store.isSame(agentClosed, location),
-    inspect: (agentClosed) => store.readCard(agentClosed),
+  const others = {
+    find: (name: string) => store.find(name),
+    isSame: (stored: StoredModel, location: string) => store.isSame(stored, location),
+    inspect: (stored: StoredModel) => store.readCard(stored),
     load: options.swap && model ? load : undefined,
-  });
+  };
+  const resident = new Resident(model ? 'loading' : 'none', others, aliases);
   let controlPort = 0;
   const agent = await closeOnFailure(
     openAgent({
@@ -218,28 +235,40 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const listeners: BoundServer[] = [];
   const openListener = async (
     planes: readonly Plane[],
-    extras: { readonly gateway?: typeof gateway; readonly pages?: Pages },
-    { address, port, flag }: { address: string; port: number; flag: string },
+    extras: { readonly gateway?: typeof gateway; readonly pages?: Pages; readonly cors?: Cors },
+    {
+      address,
+      port,
+      flag,
+      tlsFiles,
+    }: { address: string; port: number; flag: string; tlsFiles?: TlsFiles | undefined },
   ) => {
     const access = new Access({
       ...credentials,
       bind: isLoopback(address) ? 'loopback' : 'lan',
       findPeer: (token) => agent.host.peers.find(token),
     });
-    const appOptions = { planes, access, stopSignal: stopping.signal, onFault, watch };
+    const { cors } = extras;
+    const appOptions = { planes, access, stopSignal: stopping.signal, onFault, watch, cors };
     const app = createApp(appOptions);
     const listener = await listen(
       withPages(withGateway(app, extras.gateway, access), extras.pages, access),
       hostGuard(address, options.allowed_host ?? []),
       { host: address, port },
-      { envelopeOf: createEnvelopeLookup(planes), upgrades: new Sockets(appOptions) },
+      {
+        envelopeOf: createEnvelopeLookup(planes),
+        upgrades: new Sockets(appOptions),
+        cors,
+        tls: tlsFiles?.current,
+      },
     ).catch((error: unknown) => {
       throw portError(error, address, port, flag);
     });
     listeners.push(listener);
+    if (tlsFiles) resources.defer(tlsFiles.watch((pair) => listener.setCertificate(pair)));
     return {
       port: listener.port,
-      url: `http://${address.includes(':') ? `[${address}]` : address}:${listener.port}`,
+      url: `${tlsFiles ? 'https' : 'http'}://${address.includes(':') ? `[${address}]` : address}:${listener.port}`,
     };
   };
 
@@ -257,13 +286,19 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       },
     ));
   try {
+    const planes = createHostPlanes(facts);
     const { url } = await openListener(
-      createHostPlanes(facts),
-      { gateway, pages: openPages(cli.packageRoot) },
+      planes,
+      {
+        gateway,
+        pages: openPages(cli.packageRoot),
+        cors: new Cors({ allowedOrigins, planes, onRefused: onNotice }),
+      },
       {
         address: host,
         port: options.port ?? 8080,
         flag: '--port',
+        tlsFiles: tls,
       },
     );
     const control =
@@ -283,6 +318,9 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       if (model) {
         try {
           const { engine, ...more } = await loader.load(model.location);
+          const { id } = engine.model;
+          if (aliases.has(id))
+            throw new StartError(`--alias ${id}: this is the resident model's own id; choose another name.`);
           resident.setReady(engine, { ...more, location: model.location });
         } catch (error) {
           if (stopped === undefined) throw error;

@@ -3,7 +3,9 @@ import { z } from 'zod';
 import { namePattern, nameRule } from '../agent/shapes/common.ts';
 import { dawnFeatureNames, quantizeTypes, verifyModes } from '../engine/index.ts';
 import { isConfigName } from '../lab/types.ts';
+import { findOriginFault } from '../http/origin-pattern.ts';
 import { findCollectorUrlFault } from '../telemetry/collector-url.ts';
+import { parseAliases } from './model-alias.ts';
 import { formatValue } from './usage.ts';
 
 export { formatValue, UsageError } from './usage.ts';
@@ -69,6 +71,20 @@ export const optionTable = {
     schema: booleanOption,
     kind: 'flag',
     help: 'load another stored model, in place of the resident one, when a request names it',
+  },
+  alias: {
+    schema: z
+      .array(z.string({ error: 'expected a text' }), { error: 'expected a list of NAME=MODEL' })
+      .transform((texts, context) => {
+        const { aliases, faults } = parseAliases(texts);
+        if (faults.length > 0) context.addIssue(faults.join('; '));
+        return aliases;
+      }),
+    kind: 'list',
+    value: 'NAME=MODEL',
+    help:
+      'serve a model under a further name, for clients that cannot be told one (repeatable): gpt-4o-mini=resident, or ' +
+      'with --swap the name of a stored model',
   },
   quantize: {
     schema: nonEmptyText
@@ -288,6 +304,34 @@ export const optionTable = {
     kind: 'list',
     value: 'NAME',
     help: 'accept this Host header too (repeatable); loopback names and host.docker.internal are always accepted',
+  },
+  allowed_origin: {
+    schema: z
+      .array(z.string({ error: 'expected a text' }), { error: 'expected a list of origins' })
+      .superRefine((patterns, context) => {
+        const faults = patterns.flatMap((pattern) => {
+          const fault = findOriginFault(pattern);
+          return fault === undefined ? [] : [`${formatValue(pattern)}: ${fault}`];
+        });
+        if (faults.length > 0) context.addIssue(faults.join('; '));
+      }),
+    kind: 'list',
+    value: 'ORIGIN',
+    help:
+      'let web pages of this origin call /v1, /api and the routes of llama.cpp, such as https://app.example.com or ' +
+      'http://localhost:* (repeatable; default: $OLLAMA_ORIGINS, else none)',
+  },
+  tls_cert: {
+    schema: nonEmptyText,
+    kind: 'text',
+    value: 'FILE',
+    help: 'serve HTTPS with this certificate and those of its issuers, in PEM; needs --tls-key; read again when it changes',
+  },
+  tls_key: {
+    schema: nonEmptyText,
+    kind: 'text',
+    value: 'FILE',
+    help: 'private key of --tls-cert, in PEM, without a passphrase',
   },
   quiet: { schema: booleanOption, kind: 'flag', help: 'print nothing but the ready line and errors' },
 } as const satisfies Readonly<Record<string, OptionRow>>;

@@ -62,13 +62,16 @@ export function parseSettings(source: string, name: string, folder: string): Set
 
 /** Makes the paths in options absolute. */
 function resolvePaths(options: Options, folder: string): Options {
-  const { data_dir, bearer_token_file, gateway_config, model, draft, database, ...rest } = options;
+  const { data_dir, bearer_token_file, gateway_config, tls_cert, tls_key, model, draft, database, ...rest } =
+    options;
   const path = /^sqlite:(.+)$/.exec(database ?? '')?.[1];
   return {
     ...rest,
     ...(data_dir === undefined ? {} : { data_dir: resolve(folder, data_dir) }),
     ...(bearer_token_file === undefined ? {} : { bearer_token_file: resolve(folder, bearer_token_file) }),
     ...(gateway_config === undefined ? {} : { gateway_config: resolve(folder, gateway_config) }),
+    ...(tls_cert === undefined ? {} : { tls_cert: resolve(folder, tls_cert) }),
+    ...(tls_key === undefined ? {} : { tls_key: resolve(folder, tls_key) }),
     ...(model === undefined ? {} : { model: isPath(model) ? resolve(folder, model) : model }),
     ...(draft === undefined ? {} : { draft: isPath(draft) ? resolve(folder, draft) : draft }),
     ...(database === undefined

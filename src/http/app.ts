@@ -3,6 +3,7 @@ import { Hono } from 'hono';
 import { matchedRoutes } from 'hono/route';
 import { parseTraceparent, noopTracer, type Tracer, type TraceSpan } from '../tracing/index.ts';
 import { type AdmissionSlot, readAdmission, withAdmission } from './admission.ts';
+import type { Cors } from './cors.ts';
 import { OutgoingResponse, deliver } from './deliver.ts';
 import { Deadline } from './deadline.ts';
 import { endingOf } from './ending.ts';
@@ -24,6 +25,8 @@ export interface AppOptions {
   readonly onFault: (requestId: string, error: unknown) => void;
   /** Traces completions. Default: no tracing. */
   readonly watch?: Tracer;
+  /** Which pages of other origins may send requests. Default: none. */
+  readonly cors?: Cors | undefined;
 }
 
 interface AppEnv extends NodeBindings {
@@ -41,6 +44,7 @@ export function createApp({
   stopSignal,
   onFault,
   watch = noopTracer,
+  cors,
 }: AppOptions): Hono<AppEnv> {
   const app = new Hono<AppEnv>();
   const envelopeOf = createEnvelopeLookup(planes);
@@ -60,7 +64,7 @@ export function createApp({
 
   app.use(async (context, next) => {
     const requestId = newHostRequestId();
-    context.set('exchange', openExchange(context, requestId));
+    context.set('exchange', openExchange(context, requestId, cors));
     await next();
     if (context.res !== RESPONSE_ALREADY_SENT) setRequestIdHeaders(context.res.headers, requestId);
   });

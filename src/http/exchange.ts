@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Context } from 'hono';
 import type { BodySource } from './body.ts';
+import type { Cors } from './cors.ts';
 
 /** Hono bindings: Node's request and response, where available. */
 export interface NodeBindings {
@@ -19,11 +20,14 @@ export interface Exchange extends BodySource {
   /** Aborted when the client closes the connection before the response is complete. */
   readonly disconnectSignal: AbortSignal;
   readonly outgoing: ServerResponse | undefined;
+  /** Which pages of other origins may send requests; undefined: none. */
+  readonly cors: Cors | undefined;
 }
 
 export function openExchange(
   { req, env }: Pick<Context<NodeBindings>, 'req' | 'env'>,
   requestId: string,
+  cors?: Cors,
 ): Exchange {
   const { incoming, outgoing } = env ?? {};
   const disconnect = new AbortController();
@@ -48,6 +52,7 @@ export function openExchange(
     disconnectSignal: outgoing ? disconnect.signal : req.raw.signal,
     incoming,
     outgoing,
+    cors,
     webStream: () => req.raw.body,
   };
 }

@@ -1,4 +1,5 @@
 import type { Server, ServerResponse } from 'node:http';
+import { Server as TlsServer } from 'node:tls';
 import type { Socket } from 'node:net';
 
 /** The beginning of every response. */
@@ -42,7 +43,8 @@ export function answerHalfClosed(server: Server): void {
       if (next) next.bytesBefore = socket.bytesWritten;
     });
   });
-  server.on('connection', (socket) => {
+  // Of a TLS connection, HTTP sees the decrypted socket.
+  server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
     socket.once('end', () => {
       const [pending, ...others] = open.get(socket) ?? [];
       if (pending === undefined) return;

@@ -1,4 +1,6 @@
+import { Server as TlsServer, type SecureContextOptions } from 'node:tls';
 import { getRequestListener } from '@hono/node-server';
+import { type Cors, pathOf } from './cors.ts';
 import { type Envelope, HttpError, hostEnvelope } from './error.ts';
 import type { HostGuard } from './host-guard.ts';
 import { type BoundServer, bindServer } from './listening.ts';
@@ -32,11 +34,20 @@ export interface ListenerOptions {
   readonly guard?: HostGuard;
   /** WebSocket endpoints. */
   readonly upgrades?: UpgradeHandler | undefined;
+  /** Serves HTTPS with this certificate. Default: HTTP. */
+  readonly tls?: Pick<SecureContextOptions, 'cert' | 'key'> | undefined;
+  /** Which pages of other origins may call the app. Default: none, and their preflights reach it. */
+  readonly cors?: Cors | undefined;
   /**
    * Writes refusals of requests that do not reach the app.
    * @param path of the request; empty where it could not be read
    */
   readonly writeRefusal: (refused: RefusedRequest, path: string) => WrittenRefusal;
+}
+
+export interface ListeningServer extends BoundServer {
+  /** Serves new connections with another certificate; open ones go on. */
+  setCertificate(pair: Pick<SecureContextOptions, 'cert' | 'key'>): void;
 }
 
 /**
@@ -51,9 +62,11 @@ export async function listenOn(
     keepAliveTimeoutMs = 65_000,
     guard,
     upgrades,
+    cors,
+    tls,
     writeRefusal,
   }: ListenerOptions,
-): Promise<BoundServer> {
+): Promise<ListeningServer> {
   let isClosing = false;
   const serve = getRequestListener(app.fetch, {
     overrideGlobalObjects: false,
@@ -74,12 +87,16 @@ export async function listenOn(
     // Sends small chunks of a stream at once.
     noDelay: true,
     upgrades,
-    writeRefusal: (refused, target) =>
-      writeRefusal(refused, target.replace(/^https?:\/\/[^/?#]*/i, '').split('?', 1)[0] ?? ''),
-    ...(guard ? { guard: ({ rawHeaders, url }) => guard(rawHeaders, url ?? '') } : {}),
+    tls,
+    writeRefusal: (refused, target) => writeRefusal(refused, pathOf(target)),
+    ...(cors ? { responseHeaders: (incoming) => cors.responseHeaders(incoming) } : {}),
+    guard: (incoming) => guard?.(incoming.rawHeaders, incoming.url ?? '') ?? cors?.refusePreflight(incoming),
     serve(incoming, outgoing) {
       if (isClosing) outgoing.setHeader('connection', 'close');
-      void serve(incoming, outgoing);
+      // Preflights carry no credentials, so they are answered before authentication.
+      const preflight = cors?.preflightHeaders(incoming);
+      if (preflight) outgoing.writeHead(204, preflight).end();
+      else void serve(incoming, outgoing);
     },
   });
   const bound = await bindServer(server, address);
@@ -94,11 +111,14 @@ export async function listenOn(
       upgrades?.destroy();
       bound.destroyConnections();
     },
+    setCertificate(pair) {
+      if (server instanceof TlsServer) server.setSecureContext(pair);
+    },
   };
 }
 
 export interface ListenOptions
-  extends Pick<ListenerOptions, 'headersTimeoutMs' | 'requestTimeoutMs' | 'upgrades'> {
+  extends Pick<ListenerOptions, 'headersTimeoutMs' | 'requestTimeoutMs' | 'upgrades' | 'cors' | 'tls'> {
   /**
    * The error envelope for a path, used for refusals before the app. Default: the envelope of the native planes.
    */
@@ -111,7 +131,7 @@ export const listen = (
   guard: HostGuard,
   address: Address,
   { envelopeOf = () => hostEnvelope, ...limits }: ListenOptions = {},
-): Promise<BoundServer> =>
+): Promise<ListeningServer> =>
   listenOn(address, app, {
     ...limits,
     guard,

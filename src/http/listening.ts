@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { Server as TlsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
 
 /** A server that is bound to its port. */
 export interface BoundServer {
@@ -12,9 +13,15 @@ export interface BoundServer {
 
 /** Binds the port (0 for a free one). Rejects with Node's error where the port cannot be bound. */
 export async function bindServer(
-  server: Server,
+  server: Server | TlsServer,
   { host, port }: { readonly host: string; readonly port: number },
 ): Promise<BoundServer> {
+  // Node's own list of connections has none in the TLS handshake.
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, () => {
@@ -25,11 +32,13 @@ export async function bindServer(
   return {
     port: (server.address() as AddressInfo).port,
     close: () => closeGracefully(server),
-    destroyConnections: () => server.closeAllConnections(),
+    destroyConnections() {
+      for (const socket of sockets) socket.destroy();
+    },
   };
 }
 
-function closeGracefully(server: Server): Promise<void> {
+function closeGracefully(server: Server | TlsServer): Promise<void> {
   return new Promise((resolve) => {
     // A keep-alive connection stays open until its client closes it, so idle connections are closed repeatedly.
     const timer = setInterval(() => server.closeIdleConnections(), 50);

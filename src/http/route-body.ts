@@ -7,6 +7,7 @@ import {
   refuseEncoded,
   requireJsonType,
 } from './body.ts';
+import { foreignOriginMessage } from './cors.ts';
 import { HttpError } from './error.ts';
 import type { Exchange } from './exchange.ts';
 import { bodyLimitBytes, type Route } from './route.ts';
@@ -73,11 +74,11 @@ export async function readTextBody(exchange: Exchange, limitBytes: number): Prom
  * Refuses requests from pages of another origin. Only needed where the content type does not protect: a browser sends a
  * POST with a form's content type, or without a body, to any origin, and names the page's origin in `Origin`.
  */
-export function refuseForeignPage({ header, url }: Exchange): void {
+export function refuseForeignPage({ header, url, path, cors }: Exchange): void {
   const origin = header('origin');
   const crossSite = /^(?:cross|same)-site$/i.test(header('sec-fetch-site') ?? '');
   if (!crossSite && (origin === undefined || origin === new URL(url()).origin)) return;
-  const page = origin === undefined ? '' : ` '${origin.slice(0, 100)}'`;
-  const message = `A page of another origin${page} may not use this host; send the request without Origin.`;
+  if (origin !== undefined && cors?.allows(path, origin)) return;
+  const message = cors?.refusalMessage(path, origin) ?? foreignOriginMessage(origin, false);
   throw new HttpError(403, 'foreign_origin', message);
 }

@@ -167,6 +167,8 @@ export interface Plane {
   readonly envelope: Envelope;
   /** Schema of the error envelope. */
   readonly errorSchema: z.ZodType;
+  /** Whether `--allowed-origin` lets web pages of other origins call the plane. */
+  readonly isPublicWire?: true;
   /** Gate of all routes of the plane, also on a loopback listener. */
   readonly gate?: Gate;
   readonly routes: readonly Route[];

@@ -7,8 +7,10 @@ import {
   type ServerResponse,
   STATUS_CODES,
 } from 'node:http';
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https';
 import type { Duplex } from 'node:stream';
 import type { HttpError } from './error.ts';
+import type { SecureContextOptions } from 'node:tls';
 import { answerHalfClosed } from './half-closed.ts';
 
 /** Why a request is refused before it reaches the application. */
@@ -36,9 +38,16 @@ export interface UpgradeHandler {
   destroy(): void;
 }
 
+/** How long a client may take for the TLS handshake, in ms. */
+const handshakeTimeoutMs = 20_000;
+
 export interface HttpServerOptions extends ServerOptions {
   readonly upgrades?: UpgradeHandler | undefined;
+  /** Serves HTTPS with this certificate. Default: HTTP. */
+  readonly tls?: Pick<SecureContextOptions, 'cert' | 'key'> | undefined;
   readonly serve: (incoming: IncomingMessage, outgoing: ServerResponse) => void;
+  /** Returns headers of the response, whatever it is. */
+  readonly responseHeaders?: (incoming: IncomingMessage) => Readonly<Record<string, string>>;
   /** Checked before anything else; returns the refusal, if any. */
   readonly guard?: (incoming: IncomingMessage) => RefusedRequest | undefined;
   /**
@@ -58,10 +67,12 @@ const lingerMs = 2000;
 export function createHttpServer({
   serve,
   guard,
+  responseHeaders,
   writeRefusal,
   upgrades,
+  tls,
   ...options
-}: HttpServerOptions): Server {
+}: HttpServerOptions): Server | TlsServer {
   /** Unanswered requests of a connection, in order. */
   const open = new WeakMap<Duplex, Set<{ incoming: IncomingMessage; outgoing: ServerResponse }>>();
   const refuse = (incoming: IncomingMessage, outgoing: ServerResponse, refused: RefusedRequest) => {
@@ -70,30 +81,55 @@ export function createHttpServer({
     outgoing.end(body);
     incoming.resume();
   };
-  // Node's check of the Host header would send a 400 without a body.
-  const shouldUpgradeCallback = (incoming: IncomingMessage) => upgrades?.accepts(incoming) === true;
-  const serverOptions = { ...options, requireHostHeader: false, shouldUpgradeCallback };
-  const server = createServer(serverOptions, (incoming, outgoing) => {
+  const answer = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const request = { incoming, outgoing };
     const requests = open.get(incoming.socket) ?? new Set();
     open.set(incoming.socket, requests.add(request));
     outgoing.once('close', () => requests.delete(request));
+    for (const [name, value] of Object.entries(responseHeaders?.(incoming) ?? {}))
+      outgoing.setHeader(name, value);
     const refusal = guard?.(incoming) ?? checkTarget(incoming);
     if (refusal) refuse(incoming, outgoing, refusal);
     else serve(incoming, outgoing);
-  });
-  const refuseRaw = (socket: Duplex, refused: RefusedRequest, target = '') => {
-    const { headers, body } = writeRefusal(refused, target);
-    const lines = Object.entries({ ...headers, ...refused.headers, ...framing(body) }).map(
-      ([name, value]) => `${name}: ${value}\r\n`,
-    );
+  };
+  const httpOptions = {
+    ...options,
+    // Node's check of the Host header would send a 400 without a body.
+    requireHostHeader: false,
+    shouldUpgradeCallback: (incoming: IncomingMessage) => upgrades?.accepts(incoming) === true,
+  };
+  const server = tls
+    ? createTlsServer(
+        {
+          ...httpOptions,
+          ...tls,
+          handshakeTimeout: options.headersTimeout ?? handshakeTimeoutMs,
+          // Given to the sockets, as `node:http` does.
+          allowHalfOpen: true,
+        },
+        answer,
+      )
+    : createServer(httpOptions, answer);
+  const refuseRaw = (
+    socket: Duplex,
+    refused: RefusedRequest,
+    { incoming, outgoing }: { incoming?: IncomingMessage; outgoing?: ServerResponse } = {},
+  ) => {
+    const { headers, body } = writeRefusal(refused, incoming?.url ?? '');
+    const all = { ...outgoing?.getHeaders(), ...headers, ...refused.headers, ...framing(body) };
+    const lines = Object.entries(all).map(([name, value]) => `${name}: ${String(value)}\r\n`);
     const { status } = refused;
     socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('')}\r\n${body}`);
     socket.end();
     const timer = setTimeout(() => socket.destroy(), lingerMs);
     socket.once('close', () => clearTimeout(timer));
   };
-  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
+    // The handshake failed, so nothing can be written that the client could read.
+    if ('secureConnecting' in socket && socket.secureConnecting === true) {
+      socket.destroy();
+      return;
+    }
     const [first, ...others] = [...(open.get(socket) ?? [])].filter(
       ({ outgoing }) => !outgoing.writableFinished,
     );
@@ -102,7 +138,7 @@ export function createHttpServer({
     // response would be read as that response.
     const isAnswering = first?.outgoing.headersSent === true || others.length > 0;
     if (socket.destroyed || !socket.writable || isGone || isAnswering) socket.destroy();
-    else refuseRaw(socket, refusalOfParserError(error.code), first?.incoming.url);
+    else refuseRaw(socket, refusalOfParserError(error.code), first);
   });
   server.on('checkExpectation', (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const expected = (incoming.headers.expect ?? '').slice(0, 80);
@@ -124,10 +160,10 @@ export function createHttpServer({
     const destroy = () => socket.destroy();
     socket.on('error', destroy);
     const refusal = guard?.(incoming) ?? checkTarget(incoming);
-    if (refusal) refuseRaw(socket, refusal, incoming.url);
+    if (refusal) refuseRaw(socket, refusal, { incoming });
     else
       void upgrades?.upgrade(incoming, socket, head).then((error) => {
-        if (error) refuseRaw(socket, toRefusal(error), incoming.url);
+        if (error) refuseRaw(socket, toRefusal(error), { incoming });
         else socket.off('error', destroy);
       });
   });

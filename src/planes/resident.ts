@@ -3,6 +3,7 @@ import { ChatError } from '../chat/index.ts';
 import { GrammarError, type GrammarService } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
 import type { TraceSpan } from '../tracing/index.ts';
+import { ModelAliases, stripLatestTag } from './model-aliases.ts';
 import type { ModelCard, StoredModel } from './model-store.ts';
 import { HttpError } from '../http/error.ts';
 import { modelNotFoundError, requireKind } from './turn/identity.ts';
@@ -74,6 +75,8 @@ const noOthers: OtherModels = {
 
 /** The resident model of the host: none, loading or ready. */
 export class Resident {
+  /** Further names, which `acquire` and `resolveModel` accept. */
+  readonly aliases: ModelAliases;
   #state: State;
   readonly #otherModels: OtherModels;
   /** Models that are or were resident, by id. */
@@ -87,7 +90,12 @@ export class Resident {
     absenceError: () => this.#absenceError(),
   });
 
-  constructor(start: 'none' | 'loading', otherModels: OtherModels = noOthers) {
+  constructor(
+    start: 'none' | 'loading',
+    otherModels: OtherModels = noOthers,
+    aliases: ModelAliases = new ModelAliases(),
+  ) {
+    this.aliases = aliases;
     this.#state = start === 'none' ? { kind: 'none' } : { kind: 'loading', isFirst: true };
     this.#otherModels = otherModels;
   }
@@ -127,7 +135,7 @@ export class Resident {
     kind?: ModelInfo['kind'],
   ): Promise<ReadyModel> {
     if (span && typeof requestedModel === 'string') span.attributes.requestedModel = requestedModel;
-    const ready = await this.#lease(requestedModel ?? undefined, lease, kind);
+    const ready = await this.#lease(this.aliases.resolve(requestedModel ?? undefined), lease, kind);
     if (kind !== undefined) requireKind(ready.engine.model, kind);
     if (span) span.attributes.model = ready.engine.model.id;
     return ready;
@@ -146,11 +154,13 @@ export class Resident {
   }
 
   /**
-   * Resolves a model name: the resident model, by its id or stored name, with or without Ollama's tag; where requests
-   * may swap, also another stored model or one that was resident before.
+   * Resolves a model name: the resident model, by its id, stored name or alias, with or without Ollama's tag; where
+   * requests may swap, also another stored model or one that was resident before.
    * @throws HttpError where no model has the name
    */
-  async resolveModel(requestedModel: string): Promise<ResolvedModel> {
+  async resolveModel(nameOrAlias: string): Promise<ResolvedModel> {
+    const requestedModel = this.aliases.resolve(nameOrAlias);
+    if (requestedModel === undefined) return { location: this.requireModel().location, stored: undefined };
     if (!this.canSwap || (this.#state.kind === 'loading' && this.#state.isFirst)) this.requireModel();
     const ready = this.#state.kind === 'ready' ? this.#state : undefined;
     const id = ready?.engine.model.id;
@@ -164,6 +174,20 @@ export class Resident {
       throw modelNotFoundError(requestedModel, id, this.canSwap ? 'GET /v1/models' : undefined);
     if (id !== undefined && !this.canSwap) throw notResidentError(requestedModel, id);
     return { location, stored };
+  }
+
+  /** The aliases that requests can use now, with the location of their model. */
+  async listAliases(): Promise<{ readonly name: string; readonly location: string }[]> {
+    const resolved = this.aliases.names.map(async (name) => {
+      try {
+        return [{ name, location: (await this.resolveModel(name)).location }];
+      } catch (error) {
+        // The model was deleted, or none is resident.
+        if (error instanceof HttpError) return [];
+        throw error;
+      }
+    });
+    return (await Promise.all(resolved)).flat();
   }
 
   /** The model that is or was resident at a location. */
@@ -266,9 +290,6 @@ export class Resident {
 
 export const modelLoadingError = (): HttpError =>
   new HttpError(503, 'model_loading', 'Loading model', { headers: { 'retry-after': '1' } });
-
-/** Removes Ollama's default tag, which has no meaning here. */
-export const stripLatestTag = (requestedModel: string): string => requestedModel.replace(/:latest$/, '');
 
 const notResidentError = (requestedModel: string, resident: string): HttpError =>
   new HttpError(

@@ -267,13 +267,14 @@ describe('bad input', () => {
     ).toBe(200);
   });
 
-  test('no answer carries a CORS allowance; a preflight is 405', async () => {
+  test('no answer carries a CORS allowance; a preflight is 403 and names the flag', async () => {
     const { get, post } = await serve();
     const preflight = await get(chat, {
       method: 'OPTIONS',
       headers: { origin: 'http://evil.com', 'access-control-request-method': 'POST' },
     });
-    expect(preflight.status).toBe(405);
+    expect(preflight.status).toBe(403);
+    expect(await preflight.text()).toContain('--allowed-origin http://evil.com');
     for (const { headers } of [
       preflight,
       await post(chat, hi, { headers: { 'content-type': 'application/json', origin: 'http://evil.com' } }),

@@ -96,7 +96,7 @@ function startProcess(file: string, args: readonly string[], env: Readonly<Recor
     exit,
     waitFor,
     /** The address of the ready line. */
-    url: async () => (await waitFor('stdout', /ready (?:at|on) (http:\/\/\S*[^\s:])/))[1] ?? '',
+    url: async () => (await waitFor('stdout', /ready (?:at|on) (https?:\/\/\S*[^\s:])/))[1] ?? '',
     kill: (signal: NodeJS.Signals) => child.kill(signal),
     /** Closes the read ends of its output, as when its terminal closes. */
     closeOutput() {

@@ -1,6 +1,7 @@
 import { afterEach } from 'vitest';
 import { loopbackAccess } from '../../src/planes/access.ts';
 import { createApp, createEnvelopeLookup } from '../../src/http/app.ts';
+import { Cors } from '../../src/http/cors.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { listen } from '../../src/http/listen.ts';
 import { Sockets } from '../../src/http/sockets.ts';
@@ -28,6 +29,7 @@ export async function serveScripted(
     readonly queued?: QueuedResponses;
     readonly access?: AccessControl;
     readonly socketAgeMs?: number;
+    readonly allowedOrigins?: readonly string[];
   } = {},
 ) {
   const engine = new ScriptedEngine(script);
@@ -47,12 +49,19 @@ export async function serveScripted(
     new BackgroundResponses({ responses, queued, tracer, stopSignal: stopping.signal, onFault });
   const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0', responses, background };
   const planes = createHostPlanes(facts);
+  const refusedOrigins: string[] = [];
+  const cors = new Cors({
+    allowedOrigins: more.allowedOrigins ?? [],
+    planes,
+    onRefused: (message) => refusedOrigins.push(message),
+  });
   const appOptions = {
     planes,
     access,
     stopSignal: stopping.signal,
     onFault,
     watch: tracer,
+    cors,
   };
   const app = createApp(appOptions);
   const listener = await listen(
@@ -65,6 +74,7 @@ export async function serveScripted(
         ...appOptions,
         ...(socketAgeMs === undefined ? {} : { maxAgeMs: socketAgeMs }),
       }),
+      cors,
     },
   );
   const url = `http://127.0.0.1:${listener.port}`;
@@ -76,6 +86,7 @@ export async function serveScripted(
     resident,
     stopping,
     faults,
+    refusedOrigins,
     app,
     planes,
     control: createControlPlanes(facts),

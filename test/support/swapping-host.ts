@@ -2,6 +2,7 @@ import { loopbackAccess } from '../../src/planes/access.ts';
 import { createApp } from '../../src/http/app.ts';
 import { listen } from '../../src/http/listen.ts';
 import type { StoredModel } from '../../src/planes/model-store.ts';
+import { ModelAliases } from '../../src/planes/model-aliases.ts';
 import { createHostPlanes } from '../../src/planes/mount.ts';
 import { Resident } from '../../src/planes/resident.ts';
 import { ServedCounters } from '../../src/planes/served-counters.ts';
@@ -16,6 +17,8 @@ export interface Swapping {
   /** What each model answers; its name is its id, and `/name` its place. */
   readonly models: Readonly<Record<string, Script>>;
   readonly swap?: boolean;
+  /** Further names, with what they stand for. */
+  readonly aliases?: Readonly<Record<string, string>>;
   readonly loadMs?: number;
   /** Awaited by each load: holds it until the test says so. */
   readonly hold?: (location: string) => Promise<void> | undefined;
@@ -27,6 +30,7 @@ export interface Swapping {
 export async function swappingHost({
   models,
   swap = true,
+  aliases = {},
   loadMs = 5,
   hold,
   broken = () => false,
@@ -55,15 +59,20 @@ export async function swappingHost({
     name in models ? { name, location: `/${name}` } : await store.find(name);
   /** The models that requests looked at, in order: who asks for another one waits from then on. */
   const looked: string[] = [];
-  const resident = new Resident('loading', {
+  const others = {
     find,
-    isSame: async (model, location) => model.location === location,
-    inspect: async ({ name }) => {
+    isSame: async (model: StoredModel, location: string) => model.location === location,
+    inspect: async ({ name }: StoredModel) => {
       looked.push(name);
-      return { problem: undefined, kind: models[name]?.embeds === undefined ? 'generate' : 'embed' };
+      return {
+        problem: undefined,
+        kind: models[name]?.embeds === undefined ? ('generate' as const) : ('embed' as const),
+      };
     },
     load: swap ? load : undefined,
-  });
+  };
+  const names = new ModelAliases(Object.entries(aliases).map(([name, target]) => ({ name, target })));
+  const resident = new Resident('loading', others, names);
   const [first = ''] = Object.keys(models);
   const { engine } = await load(`/${first}`);
   resident.setReady(engine, { location: `/${first}` });

@@ -19,7 +19,7 @@ const toml = (source: string) => parseSettings(source, 'host.toml', '/etc/lathe'
 describe('the command line', () => {
   test('every flag is parsed', () => {
     const command = parseCommandLine(
-      '--gpu --model m.gguf --draft small.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --dawn-features disable_robustness --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --verify full --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2 --otlp-endpoint http://c:4318 --store-responses --response-retention 7 --metrics-compat vllm --client-weight peer:desk=4 --client-weight address:::1=0.5'.split(
+      '--gpu --model m.gguf --draft small.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --dawn-features disable_robustness --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --verify full --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2 --otlp-endpoint http://c:4318 --store-responses --response-retention 7 --metrics-compat vllm --client-weight peer:desk=4 --client-weight address:::1=0.5 --tls-cert c.pem --tls-key k.pem --alias gpt-4o-mini=resident --alias=x:latest=m --allowed-origin http://localhost:* --allowed-origin=app://*'.split(
         ' ',
       ),
     );
@@ -51,6 +51,13 @@ describe('the command line', () => {
         allowed_host: ['a', 'b'],
         store_responses: true,
         response_retention: 7,
+        tls_cert: 'c.pem',
+        tls_key: 'k.pem',
+        alias: [
+          { name: 'gpt-4o-mini', target: 'resident' },
+          { name: 'x', target: 'm' },
+        ],
+        allowed_origin: ['http://localhost:*', 'app://*'],
         database: 'sqlite:/d/x.db',
         bearer_token_file: 't',
         enable_workflow: ['one', 'two'],
@@ -141,6 +148,18 @@ describe('the command line', () => {
     [['--host', '0.0.0.0:80'], '--host: expected an address or a host name, without port and brackets'],
     [['--host', '[::1]'], '--host: expected an address or a host name'],
     [['--heartbeat-secs', '0'], '--heartbeat-secs: expected a whole number from 1 to 3600 seconds, got 0'],
+    [['--allowed-origin', 'example.com'], '--allowed-origin: "example.com": expected an origin such as'],
+    [
+      ['--allowed-origin', 'null', '--allowed-origin', 'http://x/', '--allowed-origin', 'http://x:80'],
+      `--allowed-origin: "null": 'null' is the origin of files and sandboxed frames, which any page can open; name an origin with a scheme; "http://x/": an origin ends with its host and port, without a path; "http://x:80": browsers write this origin as http://x`,
+    ],
+    [['--allowed-origin', 'http://*.a.*'], "expected at most one '*'"],
+    [
+      '=m a= a=b=c ab x=m x=n y:latest=m y=n resident=m a/b=c'
+        .split(' ')
+        .flatMap((alias) => ['--alias', alias]),
+      `--alias: "=m": the name is empty; expected NAME=MODEL; "a=": the model is empty; expected NAME=MODEL; "a=b=c": expected NAME=MODEL with one '='; "ab": expected NAME=MODEL with one '='; "x=n": the name 'x' is given twice; "y=n": the name 'y' is given twice; "resident=m": 'resident' stands for the resident model; choose another name, got`,
+    ],
     [['--external-sessions', '100001'], '--external-sessions: expected a whole number from 1 to 100000'],
     [['--enable-workflow', 'Nope'], '--enable-workflow: expected a lower-case letter'],
     [['pull', 'a/b@v1', '--revision', 'v2'], 'two revisions: @v1 and --revision v2'],
@@ -274,10 +293,11 @@ describe('the command line', () => {
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
     const source = `gpu = true\nmodel = "tiny"\ndraft = "tinier"\nquantize = "q8_0"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"\ndawn_features = ["disable_robustness"]
-context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nverify = "off"\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\notlp-endpoint = "https://c/otlp?key=k"\nallowed_host = ["x"]\nstore_responses = true\nresponse-retention = 1\nquiet = false\nmetrics_compat = "vllm"\nclient_weight = ["account:a=2"]\n`;
+context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nverify = "off"\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\notlp-endpoint = "https://c/otlp?key=k"\nallowed_host = ["x"]\nstore_responses = true\nresponse-retention = 1\nquiet = false\nmetrics_compat = "vllm"\nclient_weight = ["account:a=2"]\ntls_cert = "c.pem"\ntls_key = "/k.pem"\nalias = ["a=b"]\nallowed_origin = ["*"]\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));
     expect(options.control_port).toBe(1);
+    expect([options.tls_cert, options.tls_key]).toEqual(['/etc/lathe/c.pem', '/k.pem']);
   });
 
   test('all faults are reported at once, each with file, line and key', () => {

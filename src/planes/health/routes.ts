@@ -8,6 +8,7 @@ export function createHealthPlane(resident: Resident, planes: readonly string[])
   return {
     name: 'health',
     summary: 'Liveness.',
+    isPublicWire: true,
     prefixes: ['/health'],
     envelope: llamaEnvelope,
     errorSchema: llamaError,

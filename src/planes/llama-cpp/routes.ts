@@ -31,6 +31,7 @@ export function llamaCppPlane({ resident, store, version, planes }: LlamaCppPlan
   return {
     name: 'llama-cpp',
     summary: "llama.cpp's wire: completions, infill, embeddings, tokens.",
+    isPublicWire: true,
     prefixes: [...new Set(routes.map(({ path }) => path))],
     envelope: llamaEnvelope,
     errorSchema: llamaError,

@@ -36,6 +36,7 @@ export function messagesPlane(resident: Resident): Plane {
   return {
     name: 'messages',
     summary: "Anthropic's wire: messages and their token counts.",
+    isPublicWire: true,
     prefixes: [path],
     envelope: writeErrorBody,
     errorSchema: messagesError,

@@ -46,7 +46,8 @@ export async function answer(
   if (isLoadOnly) return Response.json(createLoadedBody(metadata, isZeroDuration(body.keep_alive)));
   const { engine } = ready;
   requireThinking(engine, model, body.think);
-  const defaults = await readModelDefaults(store, model, ready);
+  const name = resident.aliases.resolve(model) ?? engine.model.id;
+  const defaults = await readModelDefaults(store, name, ready);
   const options = { ...defaults.parameters, ...body.options };
   const generation = toGenerationOptions(options, engine.model.contextLength, body, param);
   const { events, ...extraMetadata } = await start(ready, generation, defaults);

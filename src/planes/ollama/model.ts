@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { invalidBodyError } from '../../http/violations.ts';
 import type { ModelCard, ModelDefaults, ModelStore, StoredModel } from '../model-store.ts';
 import { HttpError } from '../../http/error.ts';
+import { stripLatestTag } from '../model-aliases.ts';
 import type { ReadyModel, Resident, LeaseRequest } from '../resident.ts';
 import type { modelMembers } from '../../wires/ollama/options-schema.ts';
 import { hubNamePattern } from '../turn/identity.ts';
@@ -35,17 +36,18 @@ export async function requireStoredModel(store: ModelStore, requestedModel: stri
   throw notFoundError(requestedModel);
 }
 
-/** The stored model that a request names, or the resident model, which may be stored elsewhere. */
+/** The stored model that a request names or means by an alias, or the resident model, which may be stored elsewhere. */
 export async function requireStoredOrResident(
   store: ModelStore,
   resident: Resident,
   requestedModel: string,
 ): Promise<StoredModel> {
   const { state } = resident;
-  const resolvedName = requestedModel.replace(/:latest$/, '');
+  const name = resident.aliases.resolve(requestedModel) ?? resident.requireModel().engine.model.id;
+  const resolvedName = stripLatestTag(name);
   if (state.kind === 'ready' && state.engine.model.id === resolvedName)
     return { name: resolvedName, location: state.location };
-  return await requireStoredModel(store, requestedModel);
+  return await requireStoredModel(store, name);
 }
 
 /** The beginning of the message is Ollama's, because clients match it. */
@@ -60,14 +62,14 @@ function notFoundError(requestedModel: string, resident?: string): HttpError {
 
 const residentDefaults = new WeakMap<ReadyModel, Promise<ModelDefaults>>();
 
-/** Request defaults that the model was created with. */
+/** Request defaults that the model was created with. @param requestedModel its name, not an alias */
 export async function readModelDefaults(
   store: ModelStore,
   requestedModel: string,
   ready: ReadyModel,
 ): Promise<ModelDefaults> {
   const { id } = ready.engine.model;
-  if (requestedModel.replace(/:latest$/, '') !== id) {
+  if (stripLatestTag(requestedModel) !== id) {
     const stored = await store.find(requestedModel);
     return stored ? await store.readDefaults(stored) : {};
   }

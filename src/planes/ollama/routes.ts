@@ -23,6 +23,7 @@ export function ollamaPlane({ resident, store, version }: OllamaPlaneOptions): P
   return {
     name: 'ollama',
     summary: "Ollama's wire: completions, embeddings and stored models.",
+    isPublicWire: true,
     prefixes: ['/api'],
     envelope: ollamaEnvelope,
     errorSchema: ollamaError,

@@ -13,7 +13,7 @@ export function listRoutes(resident: Resident, store: ModelStore) {
     operationId: 'ollamaTags',
     summary: 'List the stored models',
     description:
-      'The embedded model, the models of the data directory, and the resident one. Unusable models are omitted; `lathe models list` shows why.',
+      'The embedded model, the models of the data directory, and the resident one. Unusable models are omitted; `lathe models list` shows why. The aliases of `--alias` come last, with `details.parent_model`.',
     responses: { 200: { description: 'The models.', content: { 'application/json': tagsAnswer } } },
     async handle() {
       const rows = await listUsableModels(resident, store);
@@ -21,7 +21,15 @@ export function listRoutes(resident: Resident, store: ModelStore) {
         ...toListEntry(row, resident),
         modified_at: row.modifiedAt.toISOString(),
       }));
-      return Response.json({ models });
+      const aliases = await resident.listAliases();
+      const aliasEntries = aliases.flatMap(({ name, location }) => {
+        const at = rows.findIndex((row) => row.location === location);
+        const entry = models[at];
+        if (!entry) return [];
+        const details = { ...entry.details, parent_model: entry.name };
+        return [{ ...entry, name: withTag(name), model: withTag(name), details }];
+      });
+      return Response.json({ models: [...models, ...aliasEntries] });
     },
   });
   const ps = defineRoute({

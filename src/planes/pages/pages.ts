@@ -103,7 +103,8 @@ export class Pages {
     const [first] = this.#sessions.keys();
     if (first !== undefined && this.#sessions.size >= maxSessions) this.#sessions.delete(first);
     this.#sessions.set(hashSecret(sessionSecret), authenticate);
-    const cookie = `${cookieName(new URL(request.url))}=${sessionSecret}; Path=/; HttpOnly; SameSite=Strict`;
+    const secure = new URL(request.url).protocol === 'https:' ? '; Secure' : '';
+    const cookie = `${cookieName(new URL(request.url))}=${sessionSecret}; Path=/; HttpOnly; SameSite=Strict${secure}`;
     return new Response(null, {
       status: 204,
       headers: { 'set-cookie': cookie, 'cache-control': 'no-store' },

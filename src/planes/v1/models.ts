@@ -1,6 +1,7 @@
 import { openaiErrorResponse, openaiErrorResponses } from '../error-schema.ts';
 import type { ModelRow, ModelStore } from '../model-store.ts';
-import { modelLoadingError, stripLatestTag, type ReadyModel, type Resident } from '../resident.ts';
+import { stripLatestTag } from '../model-aliases.ts';
+import { modelLoadingError, type ReadyModel, type Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { modelNotFoundError } from '../turn/identity.ts';
 import { type ModelEntry, type ModelList, modelEntry, modelList } from '../../wires/core/models-schema.ts';
@@ -12,7 +13,7 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     operationId: 'listModels',
     summary: 'List the resident model, with --swap also the stored ones',
     description:
-      "Each entry has the members of OpenAI's and Anthropic's lists. A stored model is listed under its stored name, and also under its own id once it has been resident.",
+      "Each entry has the members of OpenAI's and Anthropic's lists. A stored model is listed under its stored name, and also under its own id once it has been resident. The aliases of `--alias` come last, with `alias_of`.",
     responses: {
       200: { description: 'The resident model first.', content: { 'application/json': modelList } },
       503: openaiErrorResponse('The model is loading.'),
@@ -21,7 +22,11 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
       const { state } = resident;
       if (state.kind === 'loading' && state.isFirst) throw modelLoadingError();
       const residentEntries = state.kind === 'ready' ? [residentEntry(state, state.engine.model.id)] : [];
-      const data = [...residentEntries, ...(resident.canSwap ? await storedEntries(resident, store) : [])];
+      const data = [
+        ...residentEntries,
+        ...(resident.canSwap ? await storedEntries(resident, store) : []),
+        ...(await aliasEntries(resident, store)),
+      ];
       const ids = data.map(({ id }) => id);
       const answer: ModelList = {
         object: 'list',
@@ -50,6 +55,11 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     async handle({ params }) {
       const requestedModel = params['id'] ?? '';
       const { location, stored: storedModel } = await resident.resolveModel(requestedModel);
+      if (resident.aliases.has(requestedModel)) {
+        const entries = await aliasEntries(resident, store);
+        const entry = entries.find(({ id: alias }) => alias === stripLatestTag(requestedModel));
+        if (entry) return Response.json(entry);
+      }
       const id = storedModel?.name ?? stripLatestTag(requestedModel);
       const { state } = resident;
       if (state.kind === 'ready' && state.location === location)
@@ -74,6 +84,20 @@ async function storedEntries(resident: Resident, store: Pick<ModelStore, 'list'>
     const ids = new Set([row.name, resident.findKnownModel(row.location)?.model.id ?? row.name]);
     if (ready) ids.delete(ready.engine.model.id);
     return Array.from(ids, (id) => (ready && isResident ? residentEntry(ready, id) : storedEntry(row, id)));
+  });
+}
+
+/** Entries for the aliases of usable models. */
+async function aliasEntries(resident: Resident, store: Pick<ModelStore, 'list'>): Promise<ModelEntry[]> {
+  const aliases = await resident.listAliases();
+  if (aliases.length === 0) return [];
+  const { state } = resident;
+  const rows = await usableRows(store);
+  return aliases.flatMap(({ name, location }): ModelEntry[] => {
+    if (state.kind === 'ready' && state.location === location)
+      return [{ ...residentEntry(state, name), alias_of: state.engine.model.id }];
+    const row = rows.find((each) => each.location === location);
+    return row ? [{ ...storedEntry(row, name), alias_of: row.name }] : [];
   });
 }
 

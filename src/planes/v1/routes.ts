@@ -48,6 +48,7 @@ export function v1Plane(
   return {
     name: 'v1',
     summary: "OpenAI's wire: completions and embeddings.",
+    isPublicWire: true,
     prefixes: ['/v1', '/chat/completions', '/responses'],
     sockets: [responsesSocket(responsesOptions)],
     envelope: (error) => ({ error: errorObject(error) }),

@@ -9,6 +9,7 @@ export const modelEntry = z
     created: z.int().describe('Time of loading; for a stored model, the last change of its files.'),
     created_at: z.iso.datetime(),
     owned_by: z.string(),
+    alias_of: z.string().optional().describe('For an alias: the name of its model (`--alias`).'),
     architecture: z.string(),
     parameters: z.int(),
     quantization: z.string(),
