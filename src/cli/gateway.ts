@@ -68,8 +68,8 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Gate
 
 /** Catalog entry of the resident model, which is free of charge. */
 function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo): Model {
-  const caps: Cap[] =
-    kind === 'embed' ? ['embeddings'] : ['chat', 'tools', 'structured_output', 'completions', 'caching'];
+  const generating: Cap[] = ['chat', 'tools', 'structured_output', 'completions', 'caching'];
+  const caps: Cap[] = kind === 'generate' ? [...generating, 'embeddings'] : ['embeddings'];
   return {
     id,
     provider: localProvider,

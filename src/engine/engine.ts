@@ -146,7 +146,7 @@ export class ResidentEngine implements Engine {
       digest: 'pending',
     };
     this.digest = digest;
-    this.#device = new ResidentDevice(source, runner);
+    this.#device = new ResidentDevice(source, runner, tokenizer);
   }
 
   /** Features of Dawn that are enabled in addition to the default ones. */
@@ -252,7 +252,7 @@ export class ResidentEngine implements Engine {
     this.#requireQueueSpace();
     const { inputs, signal } = request;
     signal?.throwIfAborted();
-    const rows = (await this.#device.embedder?.embed(inputs, signal)) ?? [];
+    const rows = await this.#device.embed(inputs, signal);
     const embeddings = rows.map((row) => normalizeEmbedding(row, dimensions));
     const promptTokens = inputs.reduce((sum, { length }) => sum + length, 0);
     this.#device.reportAnswer();
@@ -263,7 +263,7 @@ export class ResidentEngine implements Engine {
 
   stats(): EngineStats {
     const { pages } = this.#device.scheduler;
-    const { running, waiting } = this.#device.embedder ?? this.#device.scheduler;
+    const { running, waiting } = this.#device.load;
     const { preemptions, drafted, accepted, byModel } = this.#device.counts;
     const { draft } = this.#source;
     return {
@@ -313,7 +313,7 @@ export class ResidentEngine implements Engine {
   }
 
   #requireQueueSpace(): void {
-    const { running, waiting } = this.#device.embedder ?? this.#device.scheduler;
+    const { running, waiting } = this.#device.load;
     if (running + waiting >= this.#device.runner.memory.capacity.slots + this.#queueLimit) {
       throw new EngineError(
         'queue_full',

@@ -1,4 +1,5 @@
 import type { DawnFeature } from './gpu/dawn-features.ts';
+import type { PoolMode } from './graph/graph.ts';
 import type { SpeculationMode } from './speculation/draft-policy.ts';
 import type { Tokenizer, ChatTemplate } from './tokenizer/types.ts';
 
@@ -164,8 +165,10 @@ export interface ModelInfo {
   architecture: string;
   /** Purpose of the model. */
   kind: 'generate' | 'embed';
-  /** Elements of an embedding; only for embedding models. */
-  embeddingDimensions?: number;
+  /** Elements of an embedding. */
+  embeddingDimensions: number;
+  /** How the rows of a text become its embedding: as the file says; `last` for a model that generates. */
+  pooling: PoolMode;
   parameters: number;
   /** The type that holds most of the weights, for example `Q8_0`. */
   quantization: string;
@@ -232,8 +235,8 @@ export interface Engine {
    */
   generate(request: GenerateRequest): AsyncIterable<GenerationEvent>;
   /**
-   * Computes one vector for each text with an embedding model. Rejects like `generate`; with `invalid_request` when
-   * the model generates text; and with the signal's reason when it aborts.
+   * Computes one vector for each text. Rejects like `generate`, and with the signal's reason when it aborts. A model
+   * that generates embeds texts beside its other requests.
    */
   embed(request: EmbedRequest): Promise<Embeddings>;
   stats(): EngineStats;

@@ -60,6 +60,7 @@ export class SlotAllocator {
       this.#freeSlots.pop();
       insertByArrival(this.running, sequence);
       sequence.admit(slot, now);
+      if (sequence.request.hiddenState) this.#unshared.add(sequence);
       uploadSampling(this.#runner, sequence);
     }
   }

@@ -154,6 +154,8 @@ export class StepComposer {
     const isComplete = firstPosition + count === tokens.length;
     const samplesNext = isComplete && sequence.request.maxTokens > 0;
     if (isComplete) sequence.startDecoding();
+    const hiddenStateSample =
+      isComplete && sequence.request.hiddenState ? step.hiddenState(row, tokens.length) : undefined;
     const sample = samplesNext ? this.#sample(step, sequence, row, count) : undefined;
     if (!samplesNext) sequence.scheduleTokens(count);
     const evaluatedTokens = sequence.request.progress ? sequence.scheduledTokens : undefined;
@@ -162,6 +164,7 @@ export class StepComposer {
         this.#makeEntry(sequence, {
           firstSample: sample,
           scores,
+          hiddenStateSample,
           endsAfterPrompt: isComplete && !samplesNext,
           evaluatedTokens,
         }),
@@ -191,6 +194,7 @@ export class StepComposer {
       drafts = noDrafts,
       isFromDraftModel = false,
       scores = noScores,
+      hiddenStateSample,
       endsAfterPrompt = false,
       evaluatedTokens,
     }: Partial<BatchEntry>,
@@ -207,6 +211,7 @@ export class StepComposer {
       drafts,
       isFromDraftModel,
       scores,
+      hiddenStateSample,
       endsAfterPrompt,
       evaluatedTokens,
     };

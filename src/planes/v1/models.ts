@@ -81,11 +81,12 @@ const usableRows = async (store: Pick<ModelStore, 'list'>): Promise<ModelRow[]> 
   (await store.list()).filter(({ problem }) => problem === undefined);
 
 function residentEntry({ engine: { model }, loadedAt }: ReadyModel, id: string): ModelEntry {
-  const { embeddingDimensions: dimensions, contextLength, digest } = model;
+  const { embeddingDimensions, pooling, contextLength, digest } = model;
   return {
     ...commonMembers(id, loadedAt, model),
     context_length: contextLength,
-    ...(dimensions === undefined ? {} : { embedding_dimensions: dimensions }),
+    embedding_dimensions: embeddingDimensions,
+    pooling,
     digest,
   };
 }
