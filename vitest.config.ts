@@ -7,7 +7,7 @@ const named = (folder: string, names: string) =>
 
 /** Files of `test/http` that start hosts with a model on the adapter. */
 const withModel = (
-  'access agent-full-disk agent-load agent-tasks-resident command compatibility control-plane crowd draft-model host ' +
+  'access agent-full-disk agent-load agent-tasks-resident command compatibility control-plane crowd draft-model embedding-model-host host ' +
   'lab-host lab-tool llama-cpp-host models ollama-client openai-host planes quantize swap-host tutorials'
 ).split(' ');
 

@@ -61,12 +61,12 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Gate
   const { config, database, resident, stopSignal: stopping, onFault, onNotice, onSecret, watch } = options;
   const local = {
     backend: residentBackend({ resident, stopSignal: stopping, onFault, watch }),
-    models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
+    models: () => resident.models.map(({ engine }) => localModel(engine.model)),
   };
   return await openGateway({ config, database, local, tracer: watch, onFault, onNotice, onSecret }, basePath);
 }
 
-/** Catalog entry of the resident model, which is free of charge. */
+/** Catalog entry of a model of the host, which is free of charge. */
 function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo): Model {
   const generating: Cap[] = ['chat', 'tools', 'structured_output', 'completions', 'caching'];
   const caps: Cap[] = kind === 'generate' ? [...generating, 'embeddings'] : ['embeddings'];

@@ -56,6 +56,12 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     for (const note of files.notes ?? []) options.onNotice?.(note);
     for (const note of file.notes ?? []) options.onNotice?.(`${file.name}: ${note}`);
     const graph = await buildGraph(file);
+    if (options.embedsOnly && !graph.shape.embedding) {
+      throw new EngineError(
+        'invalid_request',
+        `${file.name} generates text; name a model that only makes embeddings: one whose file names a pooling`,
+      );
+    }
     const tokenizer = createTokenizer(file.metadata);
     const chatTemplate = createChatTemplate(file.metadata, tokenizer);
     draft = await openDraft(platform, options, { file, graph, tokenizer });
@@ -275,6 +281,7 @@ export class ResidentEngine implements Engine {
       pages,
       stalledReaders: this.#device.scheduler.stalledReaders,
       preemptions,
+      memoryBytes: this.#device.runner.memoryBytes,
       speculation: {
         drafted,
         accepted,

@@ -211,6 +211,8 @@ export interface EngineStats {
   stalledReaders: number;
   /** Number of times a running sequence was preempted for lack of pages. */
   preemptions: number;
+  /** Device memory in bytes: weights, caches and workspace, with those of a draft model. */
+  memoryBytes: number;
   /** Draft tokens that were verified, and those that were accepted into an output. */
   speculation: {
     drafted: number;
@@ -316,6 +318,10 @@ export interface EngineOptions {
   speculation?: SpeculationMode;
   /** Path or URL of a draft model: a smaller model of the same family, used in addition to prompt lookup. */
   draft?: string;
+  /** The model must only make embeddings; another one is refused before it is loaded. */
+  embedsOnly?: boolean;
+  /** Memory in bytes that other models of the process take, where the device shares the memory of the processor. */
+  reservedBytes?: number;
   /** Never round activations and weights to f16, 16 or 8 bits in products, even where that is faster. */
   exact?: boolean;
   /** Measure and verify the built-in kernels again, ignoring earlier results on this adapter. */

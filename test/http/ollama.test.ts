@@ -455,7 +455,9 @@ describe('about the host', () => {
       },
     });
     const ps = psAnswer.strict().parse(await (await get('/api/ps')).json());
-    expect(ps.models).toMatchObject([{ name: 'scripted:latest', context_length: 4096, size_vram: 4 }]);
+    expect(ps.models).toMatchObject([
+      { name: 'scripted:latest', context_length: 4096, size: 4096, size_vram: 4096 },
+    ]);
     const show = showAnswer.strict().parse(await (await post('/api/show', { model: 'lathe-tiny' })).json());
     expect(show.capabilities).toEqual(['completion', 'tools', 'insert']);
     expect(show.model_info).toMatchObject({

@@ -267,6 +267,7 @@ export class ScriptedEngine implements Engine {
       pages: { total: 0, free: 0, cached: 0 },
       stalledReaders: 0,
       preemptions: 0,
+      memoryBytes: 4096,
       speculation: { drafted: 0, accepted: 0 },
     };
   }

@@ -16,6 +16,8 @@ export interface Swapping {
   /** What each model answers; its name is its id, and `/name` its place. */
   readonly models: Readonly<Record<string, Script>>;
   readonly swap?: boolean;
+  /** Name of the model that stays beside the resident one for embeddings. */
+  readonly embeddingModel?: string;
   readonly loadMs?: number;
   /** Awaited by each load: holds it until the test says so. */
   readonly hold?: (location: string) => Promise<void> | undefined;
@@ -27,6 +29,7 @@ export interface Swapping {
 export async function swappingHost({
   models,
   swap = true,
+  embeddingModel,
   loadMs = 5,
   hold,
   broken = () => false,
@@ -68,6 +71,11 @@ export async function swappingHost({
   const { engine } = await load(`/${first}`);
   resident.setReady(engine, { location: `/${first}` });
   loads.length = 0;
+  const embedder = embeddingModel === undefined ? undefined : new ScriptedEngine(models[embeddingModel]);
+  if (embedder) {
+    Object.assign(embedder.model, { id: `${embeddingModel}-id` });
+    resident.setEmbeddingModel(embedder, `/${embeddingModel}`);
+  }
   const stopping = new AbortController();
   const served = new ServedCounters();
   const { sink, ended } = createSpanRecorder();
@@ -90,6 +98,7 @@ export async function swappingHost({
     /** Requests that ended, with any outcome. */
     ended,
     engines,
+    embedder,
     overlaps,
     faults,
     get: (path: string) => fetch(url + path),

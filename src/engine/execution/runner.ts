@@ -135,6 +135,11 @@ export class Runner {
     return estimateUnitCost(unit, this.graph, this.#loading.tensors, step);
   }
 
+  /** Bytes of weights, caches and workspace, with those of the draft model. */
+  get memoryBytes(): number {
+    return this.weightBytes + this.memory.pool.bytes + (this.draftRunner?.memoryBytes ?? 0);
+  }
+
   newStep(): StepInput {
     const { layout, tileTokens, splitTokens } = this.memory;
     return new StepInput(layout, {

@@ -23,6 +23,10 @@ export const modelEntry = z
       .describe(
         'How embeddings are pooled: as the file says; `last` for a model that generates. Resident model only.',
       ),
+    memory_bytes: z
+      .int()
+      .optional()
+      .describe('Device memory: weights, caches and workspace. Resident model only.'),
     digest: z.string().optional().describe('Resident model only.'),
   })
   .meta({ id: 'Model' });
