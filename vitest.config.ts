@@ -8,8 +8,8 @@ const named = (folder: string, names: string) =>
 /** Files of `test/http` that start hosts with a model on the adapter. */
 const withModel = (
   'access agent-full-disk agent-load agent-tasks-resident command compatibility control-plane crowd draft-model ' +
-  'fairness-host host lab-host lab-tool llama-cpp-host metrics-host models ollama-client open-responses ' +
-  'openai-host planes quantize swap-host tutorials'
+  'embedding-model-host fairness-host host lab-host lab-tool llama-cpp-host metrics-host models ollama-client ' +
+  'open-responses openai-host planes quantize swap-host tutorials'
 ).split(' ');
 
 /** Files that only `npm run test:all` runs: further databases, large loads, and models that other tests run elsewhere. */

@@ -73,7 +73,7 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Gate
   } = options;
   const local = {
     backend: residentBackend({ resident, stopSignal: stopping, onFault, watch }),
-    models: () => (resident.engine ? [localModel(resident.engine.model)] : []),
+    models: () => resident.models.map(({ engine }) => localModel(engine.model)),
   };
   return await openGateway(
     { config, database, local, tracer: watch, observer, onFault, onNotice, onSecret },
@@ -81,10 +81,10 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Gate
   );
 }
 
-/** Catalog entry of the resident model, which is free of charge. */
+/** Catalog entry of a model of the host, which is free of charge. */
 function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo): Model {
-  const caps: Cap[] =
-    kind === 'embed' ? ['embeddings'] : ['chat', 'tools', 'structured_output', 'completions', 'caching'];
+  const generating: Cap[] = ['chat', 'tools', 'structured_output', 'completions', 'caching'];
+  const caps: Cap[] = kind === 'generate' ? [...generating, 'embeddings'] : ['embeddings'];
   return {
     id,
     provider: localProvider,

@@ -1,10 +1,11 @@
 import { basename } from 'node:path';
 import type { Options } from '../config/options.ts';
-import type { EngineOptions } from '../engine/index.ts';
+import type { Engine, EngineOptions } from '../engine/index.ts';
 import type { KernelHistory } from '../lab/types.ts';
 import type { Lab } from '../lab/types.ts';
 import type { LoadedModel } from '../planes/resident.ts';
 import { progressBar } from './progress.ts';
+import { errorMessage } from '../util/error-message.ts';
 import { StartError } from './start-error.ts';
 import type { CliContext } from './cli-context.ts';
 
@@ -25,7 +26,10 @@ interface ModelLoaderOptions {
   readonly draft?: { readonly location: string; readonly of: string } | undefined;
 }
 
-/** Loads the resident model with its lab and its grammar compiler. One model is loaded at a time. */
+/**
+ * Loads the resident model with its lab and its grammar compiler, and the embedding model beside it. One model is loaded
+ * at a time.
+ */
 export class ModelLoader {
   readonly #options: ModelLoaderOptions;
   /** Close functions of everything that is open. */
@@ -33,14 +37,41 @@ export class ModelLoader {
   #closed = false;
   #location: string | undefined;
   #draft: string | undefined;
+  /** The embedding model stays open while resident models are loaded and closed. */
+  #embedding: { readonly location: string; readonly engine: Engine } | undefined;
 
   constructor(options: ModelLoaderOptions) {
     this.#options = options;
   }
 
-  /** Whether the model at this location is loaded, is being loaded, or is the draft model of the loaded one. */
+  /**
+   * Whether the model at this location is loaded, is being loaded, is the draft model of the loaded one, or the embedding
+   * model.
+   */
   holds(location: string): boolean {
-    return this.#location === location || this.#draft === location;
+    return [this.#location, this.#draft, this.#embedding?.location].includes(location);
+  }
+
+  /** Loads the embedding model. To be called before `load`, so that the other models get the rest of the memory. */
+  async loadEmbeddingModel(location: string): Promise<LoadedModel> {
+    const { options, cli, onNotice } = this.#options;
+    this.#refuseStopped();
+    const bar = progressBar(cli.stderr, options.quiet ?? false);
+    try {
+      const engine = await cli.loadEngine({
+        ...commonOptions(options, location, bar, onNotice),
+        embedsOnly: true,
+      });
+      this.#embedding = { location, engine };
+      if (this.#closed) await this.#closeEmbeddingModel();
+      this.#refuseStopped();
+      return { engine };
+    } catch (error) {
+      if (error instanceof StartError) throw error;
+      throw new StartError(`--embedding-model: ${errorMessage(error)}`);
+    } finally {
+      bar.clear();
+    }
   }
 
   /** Closes the loaded model, then loads this one. */
@@ -61,6 +92,7 @@ export class ModelLoader {
         ...engineOptions(options, location, bar, onNotice),
         observeRequests,
         ...(this.#draft === undefined ? {} : { draft: this.#draft }),
+        ...(this.#embedding ? { reservedBytes: this.#embedding.engine.stats().memoryBytes } : {}),
       });
       this.#closers.push(() => engine.close(closeTimeoutMs));
       const lab = await cli.openLab({
@@ -92,7 +124,13 @@ export class ModelLoader {
   /** Closes the loaded model and stops a load in progress. No model can be loaded afterwards. */
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#closeOpen();
+    await Promise.all([this.#closeOpen(), this.#closeEmbeddingModel()]);
+  }
+
+  async #closeEmbeddingModel(): Promise<void> {
+    const engine = this.#embedding?.engine;
+    this.#embedding = undefined;
+    await engine?.close(closeTimeoutMs);
   }
 
   #refuseStopped(): void {
@@ -112,21 +150,34 @@ function engineOptions(
   bar: ReturnType<typeof progressBar>,
   onNotice: (text: string) => void,
 ): EngineOptions {
-  const { adapter, context, parallel, queue, quantize, kv_cache_bytes: kvCacheBytes } = options;
+  const { context, parallel, quantize, kv_cache_bytes: kvCacheBytes } = options;
+  return {
+    ...commonOptions(options, location, bar, onNotice),
+    ...(context === undefined ? {} : { context }),
+    ...(quantize === undefined ? {} : { quantize }),
+    ...(parallel === undefined ? {} : { parallel }),
+    ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
+    ...(options.no_speculation ? { speculation: 'off' } : {}),
+  };
+}
+
+/** Options that apply to every model of the host. */
+function commonOptions(
+  options: Options,
+  location: string,
+  bar: ReturnType<typeof progressBar>,
+  onNotice: (text: string) => void,
+): EngineOptions {
+  const { adapter, queue } = options;
   return {
     model: location,
     ...(adapter === undefined ? {} : { adapter }),
     ...(options.dawn_features === undefined ? {} : { dawnFeatures: options.dawn_features }),
-    ...(context === undefined ? {} : { context }),
-    ...(quantize === undefined ? {} : { quantize }),
-    ...(parallel === undefined ? {} : { parallel }),
     ...(queue === undefined ? {} : { queue }),
     ...(options.client_weight === undefined ? {} : { clientWeights: options.client_weight }),
-    ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
     ...(options.exact ? { exact: true } : {}),
     ...(options.retune ? { retune: true } : {}),
     ...(options.verify === undefined ? {} : { verify: options.verify }),
-    ...(options.no_speculation ? { speculation: 'off' } : {}),
     onProgress: ({ stage, done, total }) => bar.show(`loading: ${stage}`, done, total),
     onNotice: (message) => {
       bar.clear();

@@ -76,6 +76,16 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     model && options.draft !== undefined
       ? { location: (await locateModel(options.draft, directories)).location, of: model.location }
       : undefined;
+  const embeddingModel =
+    model && options.embedding_model !== undefined
+      ? await locateModel(options.embedding_model, directories)
+      : undefined;
+  if (embeddingModel && embeddingModel.location === model?.location)
+    throw new StartError(
+      '--embedding-model names the model of --model, which embeds without it; leave it out.',
+    );
+  if (!options.gpu && options.embedding_model !== undefined)
+    onNotice('--embedding-model has no effect without --gpu');
   if (!options.gpu && options.draft !== undefined) onNotice('--draft has no effect without --gpu');
   if (!options.gpu && options.model !== undefined) onNotice('--model has no effect without --gpu');
   if (!options.gpu && options.kernels !== undefined) onNotice('--kernels has no effect without --gpu');
@@ -317,6 +327,12 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     const ready = async () => {
       if (model) {
         try {
+          if (embeddingModel) {
+            const { location } = embeddingModel;
+            const { engine } = await loader.loadEmbeddingModel(location);
+            resident.setEmbeddingModel(engine, location);
+            onNotice(`embeddings: ${describeModel(engine)}`);
+          }
           const { engine, ...more } = await loader.load(model.location);
           const { id } = engine.model;
           if (aliases.has(id))

@@ -67,6 +67,14 @@ export const optionTable = {
       'the draft model for speculative decoding: a smaller model of the same family, named as with --model; ' +
       'the answers do not change',
   },
+  embedding_model: {
+    schema: nonEmptyText,
+    kind: 'text',
+    value: 'NAME|PATH|URL',
+    help:
+      'a second model, for embeddings, that stays resident beside the first, named as with --model; embedding ' +
+      'requests that name no model use it',
+  },
   swap: {
     schema: booleanOption,
     kind: 'flag',

@@ -62,8 +62,8 @@ export function parseSettings(source: string, name: string, folder: string): Set
 
 /** Makes the paths in options absolute. */
 function resolvePaths(options: Options, folder: string): Options {
-  const { data_dir, bearer_token_file, gateway_config, tls_cert, tls_key, model, draft, database, ...rest } =
-    options;
+  const { data_dir, bearer_token_file, gateway_config, tls_cert, tls_key, database, ...rest } = options;
+  const { model, draft, embedding_model } = options;
   const path = /^sqlite:(.+)$/.exec(database ?? '')?.[1];
   return {
     ...rest,
@@ -72,13 +72,17 @@ function resolvePaths(options: Options, folder: string): Options {
     ...(gateway_config === undefined ? {} : { gateway_config: resolve(folder, gateway_config) }),
     ...(tls_cert === undefined ? {} : { tls_cert: resolve(folder, tls_cert) }),
     ...(tls_key === undefined ? {} : { tls_key: resolve(folder, tls_key) }),
-    ...(model === undefined ? {} : { model: isPath(model) ? resolve(folder, model) : model }),
-    ...(draft === undefined ? {} : { draft: isPath(draft) ? resolve(folder, draft) : draft }),
+    ...(model === undefined ? {} : { model: resolveModelPath(folder, model) }),
+    ...(draft === undefined ? {} : { draft: resolveModelPath(folder, draft) }),
+    ...(embedding_model === undefined ? {} : { embedding_model: resolveModelPath(folder, embedding_model) }),
     ...(database === undefined
       ? {}
       : { database: path === undefined ? database : `sqlite:${resolve(folder, path)}` }),
   };
 }
+
+const resolveModelPath = (folder: string, model: string): string =>
+  isPath(model) ? resolve(folder, model) : model;
 
 const isTableName = (key: string): boolean => (tableNames as readonly string[]).includes(key);
 

@@ -8,13 +8,7 @@ import { type EmbedRequest, EngineError, type ModelInfo } from './types.ts';
  */
 export function validateEmbedRequest(request: EmbedRequest, model: ModelInfo): number {
   const { inputs, dimensions } = request;
-  const modelDimensions = model.embeddingDimensions;
-  if (modelDimensions === undefined) {
-    throw new EngineError(
-      'invalid_request',
-      `the model '${model.id}' generates text and makes no embeddings; load a model for embeddings`,
-    );
-  }
+  const { embeddingDimensions: modelDimensions } = model;
   const problems: string[] = [];
   const empty = inputs.flatMap(({ length }, index) => (length === 0 ? [index] : []));
   if (empty.length > 0) problems.push(`input ${summarizeList(empty)} has no tokens`);

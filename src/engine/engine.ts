@@ -58,6 +58,12 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     for (const note of files.notes ?? []) options.onNotice?.(note);
     for (const note of file.notes ?? []) options.onNotice?.(`${file.name}: ${note}`);
     const graph = await buildGraph(file);
+    if (options.embedsOnly && !graph.shape.embedding) {
+      throw new EngineError(
+        'invalid_request',
+        `${file.name} generates text; name a model that only makes embeddings: one whose file names a pooling`,
+      );
+    }
     const tokenizer = createTokenizer(file.metadata);
     const chatTemplate = createChatTemplate(file.metadata, tokenizer);
     draft = await openDraft(platform, options, { file, graph, tokenizer });
@@ -150,7 +156,7 @@ export class ResidentEngine implements Engine {
     };
     this.digest = digest;
     this.#observer = source.options.observeRequests?.(this.model);
-    this.#device = new ResidentDevice(source, runner);
+    this.#device = new ResidentDevice(source, runner, tokenizer);
   }
 
   /** Features of Dawn that are enabled in addition to the default ones. */
@@ -260,7 +266,7 @@ export class ResidentEngine implements Engine {
     this.#requireQueueSpace();
     const { inputs, signal } = request;
     signal?.throwIfAborted();
-    const rows = (await this.#device.embedder?.embed(inputs, signal)) ?? [];
+    const rows = await this.#device.embed(inputs, signal);
     const embeddings = rows.map((row) => normalizeEmbedding(row, dimensions));
     const promptTokens = inputs.reduce((sum, { length }) => sum + length, 0);
     this.#device.reportAnswer();
@@ -271,7 +277,7 @@ export class ResidentEngine implements Engine {
 
   stats(): EngineStats {
     const { pages } = this.#device.scheduler;
-    const { running, waiting } = this.#device.embedder ?? this.#device.scheduler;
+    const { running, waiting } = this.#device.load;
     const { preemptions, drafted, accepted, byModel } = this.#device.counts;
     const { draft } = this.#source;
     return {
@@ -284,6 +290,7 @@ export class ResidentEngine implements Engine {
       pageTokens,
       stalledReaders: this.#device.scheduler.stalledReaders,
       preemptions,
+      memoryBytes: this.#device.runner.memoryBytes,
       speculation: {
         drafted,
         accepted,
@@ -324,13 +331,13 @@ export class ResidentEngine implements Engine {
   }
 
   get #isQueueFull(): boolean {
-    const { running, waiting } = this.#device.embedder ?? this.#device.scheduler;
+    const { running, waiting } = this.#device.load;
     return running + waiting >= this.#device.runner.memory.capacity.slots + this.#queueLimit;
   }
 
   #requireQueueSpace(): void {
     if (this.#isQueueFull) {
-      const { running, waiting } = this.#device.embedder ?? this.#device.scheduler;
+      const { running, waiting } = this.#device.load;
       throw new EngineError(
         'queue_full',
         `${running} requests are running and ${waiting} waiting; try again later`,

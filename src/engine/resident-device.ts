@@ -6,8 +6,11 @@ import type { Binding, LabKernel } from './graph/bindings.ts';
 import { type EngineSource, openRunner } from './loading/open-runner.ts';
 import { Embedder } from './scheduling/embedder.ts';
 import { Scheduler } from './scheduling/scheduler.ts';
+import { SequenceEmbedder } from './scheduling/sequence-embedder.ts';
+import { Sequence } from './scheduling/sequence.ts';
 import { type SchedulerCounts, zeroCounts } from './scheduling/scheduler-counts.ts';
-import { EngineError } from './types.ts';
+import type { Tokenizer } from './tokenizer/types.ts';
+import { EngineError, greedySampling } from './types.ts';
 
 /** Time within which a device loss is reported after a step failed because of it. */
 const lossReportDelayMs = 200;
@@ -23,9 +26,10 @@ export class ResidentDevice {
   onBindingsLost: ((reason: string) => void) | undefined;
   #runner: Runner;
   #scheduler: Scheduler;
-  #embedder: Embedder | undefined;
+  #embedder: Embedder | SequenceEmbedder;
   #losses = 0;
   readonly #source: EngineSource;
+  readonly #tokenizer: Tokenizer;
   /** Tokens of context that were announced. */
   readonly #contextLength: number;
   readonly #watchdog: HangWatchdog;
@@ -43,8 +47,9 @@ export class ResidentDevice {
   /** Plans that are no longer bound but that submitted steps still use. */
   #outgoingPlans: StepPlans | undefined;
 
-  constructor(source: EngineSource, runner: Runner) {
+  constructor(source: EngineSource, runner: Runner, tokenizer: Tokenizer) {
     this.#source = source;
+    this.#tokenizer = tokenizer;
     this.#watchdog = new HangWatchdog(
       (reason) => void this.#replaceDevice(this.#runner, reason, 'hangs'),
       source.platform.processorMs,
@@ -64,9 +69,16 @@ export class ResidentDevice {
     return this.#scheduler;
   }
 
-  /** Set for embedding models. Its steps run as exclusive tasks of the scheduler, which has nothing else to run. */
-  get embedder(): Embedder | undefined {
-    return this.#embedder;
+  /** Requests that run, and that wait: for text or for embeddings. */
+  get load(): { running: number; waiting: number } {
+    if (this.#embedder instanceof Embedder) return this.#embedder;
+    const { running, waiting } = this.#scheduler;
+    return { running, waiting: waiting + this.#embedder.waiting };
+  }
+
+  /** See `Embedder.embed`. */
+  embed(inputs: readonly (readonly number[])[], signal?: AbortSignal): Promise<Float32Array[]> {
+    return this.#embedder.embed(inputs, signal);
   }
 
   /** Number of devices that were lost. */
@@ -208,11 +220,21 @@ export class ResidentDevice {
   /** Fails every running and waiting request on the current device. */
   #failAll(reason: EngineError): void {
     this.#scheduler.stop(reason);
-    this.#embedder?.stop(reason);
+    this.#embedder.stop(reason);
   }
 
-  #createEmbedder(runner: Runner, scheduler: Scheduler): Embedder | undefined {
-    if (!runner.graph.shape.embedding) return undefined;
+  #createEmbedder(runner: Runner, scheduler: Scheduler): Embedder | SequenceEmbedder {
+    if (!runner.graph.shape.embedding) {
+      const { slots } = runner.memory.capacity;
+      const createSequence = (prompt: readonly number[]) =>
+        new Sequence(
+          { prompt, maxTokens: 0, sampling: greedySampling, stop: [], hiddenState: true },
+          this.#tokenizer,
+          performance.now(),
+        );
+      return new SequenceEmbedder(scheduler, { slots, createSequence });
+    }
+    // Its steps run as exclusive tasks of the scheduler, which has nothing else to run.
     return new Embedder(runner, {
       withDevice: (work) => scheduler.runExclusive(work),
       onFailure: (reason) => void this.#replaceAfterFailure(runner, reason),

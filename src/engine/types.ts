@@ -1,4 +1,5 @@
 import type { DawnFeature } from './gpu/dawn-features.ts';
+import type { PoolMode } from './graph/graph.ts';
 import type { SpeculationMode } from './speculation/draft-policy.ts';
 import type { Tokenizer, ChatTemplate } from './tokenizer/types.ts';
 
@@ -171,8 +172,10 @@ export interface ModelInfo {
   architecture: string;
   /** Purpose of the model. */
   kind: 'generate' | 'embed';
-  /** Elements of an embedding; only for embedding models. */
-  embeddingDimensions?: number;
+  /** Elements of an embedding. */
+  embeddingDimensions: number;
+  /** How the rows of a text become its embedding: as the file says; `last` for a model that generates. */
+  pooling: PoolMode;
   parameters: number;
   /** The type that holds most of the weights, for example `Q8_0`. */
   quantization: string;
@@ -217,6 +220,8 @@ export interface EngineStats {
   stalledReaders: number;
   /** Number of times a running sequence was preempted for lack of pages, or to make room for another client's. */
   preemptions: number;
+  /** Device memory in bytes: weights, caches and workspace, with those of a draft model. */
+  memoryBytes: number;
   /** Draft tokens that were verified, and those that were accepted into an output. */
   speculation: {
     drafted: number;
@@ -267,8 +272,8 @@ export interface Engine {
    */
   generate(request: GenerateRequest): AsyncIterable<GenerationEvent>;
   /**
-   * Computes one vector for each text with an embedding model. Rejects like `generate`; with `invalid_request` when
-   * the model generates text; and with the signal's reason when it aborts.
+   * Computes one vector for each text. Rejects like `generate`, and with the signal's reason when it aborts. A model
+   * that generates embeds texts beside its other requests.
    */
   embed(request: EmbedRequest): Promise<Embeddings>;
   stats(): EngineStats;
@@ -350,6 +355,10 @@ export interface EngineOptions {
   speculation?: SpeculationMode;
   /** Path or URL of a draft model: a smaller model of the same family, used in addition to prompt lookup. */
   draft?: string;
+  /** The model must only make embeddings; another one is refused before it is loaded. */
+  embedsOnly?: boolean;
+  /** Memory in bytes that other models of the process take, where the device shares the memory of the processor. */
+  reservedBytes?: number;
   /** Never round activations and weights to f16, 16 or 8 bits in products, even where that is faster. */
   exact?: boolean;
   /** Measure and verify the built-in kernels again, ignoring earlier results on this adapter. */

@@ -1,3 +1,5 @@
+import type { ModelInfo } from '../engine/index.ts';
+
 /** A model that the host can serve: pulled, created, copied, or embedded in the build. */
 export interface StoredModel {
   /** Name in model lists. */
@@ -38,6 +40,8 @@ export interface ModelCard extends ModelRow {
   /** Whether the model supports fill-in-the-middle. */
   readonly canInsert: boolean;
   readonly kind: 'generate' | 'embed';
+  /** How a text's rows become its embedding. */
+  readonly pooling: ModelInfo['pooling'] | undefined;
   readonly defaults: ModelDefaults;
 }
 

@@ -82,6 +82,7 @@ export class Resident {
   /** Models that are or were resident, by id. */
   readonly #knownModels = new Map<string, KnownModel>();
   #lastLocation: string | undefined;
+  #embeddingModel: ReadyModel | undefined;
   readonly #swapGate = new ModelSwapGate<ReadyModel>({
     current: () =>
       this.#state.kind === 'ready' ? { location: this.#state.location, model: this.#state } : undefined,
@@ -108,6 +109,28 @@ export class Resident {
     return this.#state.kind === 'ready' ? this.#state.engine : undefined;
   }
 
+  /** The models that are loaded: the resident model first, then the embedding model. */
+  get models(): readonly ReadyModel[] {
+    const ready = this.#state.kind === 'ready' ? [this.#state] : [];
+    return [...ready, ...(this.#embeddingModel ? [this.#embeddingModel] : [])];
+  }
+
+  /** The model for embeddings beside the resident one. */
+  get embeddingModel(): ReadyModel | undefined {
+    return this.#embeddingModel;
+  }
+
+  /** The loaded model at a location. */
+  loadedAt(location: string): ReadyModel | undefined {
+    return this.models.find((model) => model.location === location);
+  }
+
+  /** Sets the model for embeddings that stays beside the resident one. It is never swapped. */
+  setEmbeddingModel(engine: Engine, location: string): void {
+    const loadedAt = new Date();
+    this.#embeddingModel = { engine, grammars: undefined, lab: undefined, loadedAt, location };
+  }
+
   /** Whether a request that names another stored model causes a swap. */
   get canSwap(): boolean {
     return this.#otherModels.load !== undefined;
@@ -125,8 +148,8 @@ export class Resident {
 
   /**
    * Leases the requested model for the duration of a request: the resident one, by its id or stored name, or another
-   * stored one, which replaces it where the host may swap.
-   * @param requestedModel absent: the resident model, whichever it is
+   * stored one, which replaces it where the host may swap. The embedding model needs no lease.
+   * @param requestedModel absent: for embeddings the embedding model, otherwise the resident model, whichever it is
    * @param kind the kind the request needs, where it matters; a model of the other kind is refused without loading it
    */
   async acquire(
@@ -135,10 +158,34 @@ export class Resident {
     kind?: ModelInfo['kind'],
   ): Promise<ReadyModel> {
     if (span && typeof requestedModel === 'string') span.attributes.requestedModel = requestedModel;
-    const ready = await this.#lease(this.aliases.resolve(requestedModel ?? undefined), lease, kind);
+    const name = this.aliases.resolve(requestedModel ?? undefined);
+    // An alias of `resident` means the resident model, also for embeddings.
+    const isResident = name === undefined && typeof requestedModel === 'string';
+    const ready =
+      (isResident ? undefined : await this.#findEmbeddingModel(name, kind)) ??
+      (await this.#lease(name, lease, kind));
     if (kind !== undefined) requireKind(ready.engine.model, kind);
     if (span) span.attributes.model = ready.engine.model.id;
     return ready;
+  }
+
+  /** The embedding model, where a request names it, or is for embeddings and names no model. */
+  async #findEmbeddingModel(
+    requestedModel: string | undefined,
+    kind: ModelInfo['kind'] | undefined,
+  ): Promise<ReadyModel | undefined> {
+    const model = this.#embeddingModel;
+    if (!model) return undefined;
+    if (requestedModel === undefined) return kind === 'embed' ? model : undefined;
+    return (await this.#isNameOf(requestedModel, model)) ? model : undefined;
+  }
+
+  async #isNameOf(requestedModel: string, { engine, location }: ReadyModel): Promise<boolean> {
+    // The resident model's id takes precedence where both have the same.
+    if (stripLatestTag(requestedModel) === this.engine?.model.id) return false;
+    if (stripLatestTag(requestedModel) === engine.model.id) return true;
+    const stored = await this.#otherModels.find(requestedModel);
+    return stored !== undefined && (await this.#otherModels.isSame(stored, location));
   }
 
   async #lease(
@@ -161,6 +208,11 @@ export class Resident {
   async resolveModel(nameOrAlias: string): Promise<ResolvedModel> {
     const requestedModel = this.aliases.resolve(nameOrAlias);
     if (requestedModel === undefined) return { location: this.requireModel().location, stored: undefined };
+    const embeddingModel = await this.#findEmbeddingModel(requestedModel, undefined);
+    if (embeddingModel) {
+      const stored = await this.#otherModels.find(requestedModel);
+      return { location: embeddingModel.location, stored };
+    }
     if (!this.canSwap || (this.#state.kind === 'loading' && this.#state.isFirst)) this.requireModel();
     const ready = this.#state.kind === 'ready' ? this.#state : undefined;
     const id = ready?.engine.model.id;

@@ -1,7 +1,7 @@
 /**
  * Every architecture and every weight type compared with Hugging Face transformers, on models with random weights.
  */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { loadEngine } from '../../src/engine/index.ts';
@@ -27,6 +27,7 @@ import { logitsAt, takePages } from '../support/logits-at.ts';
 import { mixtures, promptDivergences } from '../support/mixtures.ts';
 import { argmax, maxDifference } from '../support/rows.ts';
 import { everyNth, runsRest, selectCases, tier } from '../support/tier.ts';
+import { memoryPlatform } from '../support/tiny-model.ts';
 
 /** `WRITE_TABLES=1` rewrites docs/models.md when the whole file runs; times are only measured then. */
 const writes = process.env['WRITE_TABLES'] === '1';
@@ -276,6 +277,39 @@ describe.each(embeddingModels.map((fixture) => [fixture.name, fixture] as const)
     const converted = await expectSameEmbeddings(fixture, 'model.gguf', {});
     expect(await expectSameEmbeddings(fixture, 'hf', {}, 'BF16 (hf)')).toEqual(converted);
   });
+
+  it
+    .runIf(fixture.model.pooling === 'last')
+    .each(runsRest ? (['software', 'hardware'] as const) : (['software'] as const))(
+    'gives the embeddings of transformers when it generates, because its file names no pooling (%s)',
+    async (on) => {
+      const { inputs, context, runs } = fixture.model;
+      const bytes = readFileSync(fixture.path('model.gguf'));
+      const key = bytes.indexOf('.pooling_type');
+      bytes.write('.unknown_type', key);
+      const engine = await loadEngine(
+        {
+          ...memoryPlatform(bytes),
+          requestAdapter: (options) => platforms[on].requestAdapter(options),
+        },
+        { model: 'memory.gguf', context, exact: exactOn(on) },
+      );
+      try {
+        expect(engine.model).toMatchObject({ kind: 'generate', pooling: 'last' });
+        const { embeddings } = await engine.embed({ inputs });
+        const run = runs.find(({ weights }) => weights === 'BF16');
+        if (!run) throw new Error(`${name}: there are no embeddings of BF16`);
+        expectEmbeddings(
+          `${name}, generating${on === 'software' ? '' : ', kernels for GPUs'}`,
+          engine.runner,
+          embeddings,
+          { run, rows: fixture.rows },
+        );
+      } finally {
+        await engine.close();
+      }
+    },
+  );
 
   it.runIf(runsRest)('gives the embeddings of transformers on the kernels for GPUs', async () => {
     await expectSameEmbeddings(fixture, 'model.gguf', { on: 'hardware' }, 'kernels for GPUs');

@@ -212,17 +212,6 @@ describe('a decoder that specifies a pooling', () => {
     expect(worst(alone as Float32Array, embeddings[0] as Float32Array)).toBeLessThan(1e-5);
     await engine.close();
   });
-
-  it('generates text and makes no embeddings without a pooling', async () => {
-    const engine = await loadFromMemory(tinyModel({ architecture: 'qwen3' }));
-    expect(engine.model.kind).toBe('generate');
-    const error = await refusal(engine.embed({ inputs: [[1]] }));
-    expect(error).toMatchObject({
-      code: 'invalid_request',
-      message: expect.stringMatching(/makes no embeddings/),
-    });
-    await engine.close();
-  });
 });
 
 describe('a file', () => {

@@ -162,21 +162,26 @@ describe('POST /v1/embeddings', () => {
         message: expect.stringContaining('/v1/embeddings'),
       });
     }
-    const generates = await serveScripted();
-    hosts.push(generates);
-    const refused = await generates.post(path, { input: 'a' });
-    expect(refused.status).toBe(400);
-    expect(await errorOf(refused)).toMatchObject({ code: 'unsupported_capability' });
   });
 
-  test('the model entry has the number of dimensions', async () => {
-    const { get } = await serve();
-    expect(modelEntry.parse(await (await get('/v1/models/scripted')).json()).embedding_dimensions).toBe(8);
+  test('a model that generates embeds too, and still generates', async () => {
     const generates = await serveScripted();
     hosts.push(generates);
-    expect(await (await generates.get('/v1/models/scripted')).json()).not.toHaveProperty(
-      'embedding_dimensions',
-    );
+    const response = await generates.post(path, { input: ['ab', 'c'] });
+    expect(response.status).toBe(200);
+    expect(embeddingList.parse(await response.json()).data.map(({ embedding }) => embedding.length)).toEqual([
+      8, 8,
+    ]);
+    expect((await generates.post('/v1/completions', { prompt: 'hi' })).status).toBe(200);
+  });
+
+  test.each([
+    [{ embeds: 5 }, { embedding_dimensions: 5, pooling: 'mean' }],
+    [{ embeds: undefined }, { embedding_dimensions: 8, pooling: 'last' }],
+  ])('the model entry has the number of dimensions and the pooling: %o', async ({ embeds }, expected) => {
+    const host = await serveScripted(embeds === undefined ? {} : { embeds });
+    hosts.push(host);
+    expect(modelEntry.parse(await (await host.get('/v1/models/scripted')).json())).toMatchObject(expected);
   });
 
   test.each([

@@ -227,10 +227,13 @@ describe('POST /embedding', () => {
     ]);
     const other = await embedder.post('/embedding', { content: 'a', embd_normalize: 1 });
     expect(await message(other)).toEqual([400, expect.stringContaining('embd_normalize: vectors have unit')]);
-    const writer = await serve();
-    expect(await message(await writer.post('/embedding', { content: 'a' }))).toEqual([
-      400,
-      expect.stringContaining('lacks the capability `embeddings`'),
-    ]);
+  });
+
+  test('a model that generates embeds too', async () => {
+    const { post, get, engine } = await serve();
+    const response = await post('/embedding', { content: 'ab' });
+    expect([response.status, await response.json()]).toMatchObject([200, [{ index: 0 }]]);
+    expect(engine.embedRequests[0]?.inputs).toEqual([[97, 98]]);
+    expect(await (await get('/props')).json()).toMatchObject({ pooling_type: 'last' });
   });
 });

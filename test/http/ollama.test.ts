@@ -338,11 +338,15 @@ describe('refusals', () => {
     expect(await (await bare.get('/api/ps')).json()).toEqual({ models: [] });
   });
 
-  test('an embedding model generates nothing, and a generating model embeds nothing', async () => {
+  test('an embedding model generates nothing; a generating model embeds too', async () => {
     const { post } = await serve({ embeds: 4 });
     expect((await post('/api/chat', hi)).status).toBe(400);
     const other = await serve();
-    expect((await other.post('/api/embed', { model: 'scripted', input: 'x' })).status).toBe(400);
+    expect((await other.post('/api/embed', { model: 'scripted', input: 'x' })).status).toBe(200);
+    const { embedding } = (await (
+      await other.post('/api/embeddings', { model: 'scripted', prompt: 'x' })
+    ).json()) as { embedding: number[] };
+    expect(embedding).toHaveLength(8);
   });
 
   test('routes that this host does not serve', async () => {
@@ -451,13 +455,16 @@ describe('about the host', () => {
       },
     });
     const ps = psAnswer.strict().parse(await (await get('/api/ps')).json());
-    expect(ps.models).toMatchObject([{ name: 'scripted:latest', context_length: 4096, size_vram: 4 }]);
+    expect(ps.models).toMatchObject([
+      { name: 'scripted:latest', context_length: 4096, size: 4096, size_vram: 4096 },
+    ]);
     const show = showAnswer.strict().parse(await (await post('/api/show', { model: 'lathe-tiny' })).json());
     expect(show.capabilities).toEqual(['completion', 'tools', 'insert']);
     expect(show.model_info).toMatchObject({
       'general.architecture': 'llama',
       'llama.context_length': 1024,
       'general.parameter_count': 3_672_320,
+      'lathe.pooling': 'last',
       'tokenizer.ggml.tokens': null,
     });
     expect(show.template).toContain('im_start');

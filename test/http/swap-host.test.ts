@@ -91,9 +91,24 @@ describe('the real host', () => {
       400,
       { error: { code: 'unsupported_capability' } },
     ]);
-    expect((await openai('/v1/embeddings', { model: 'toy', input: 'x' })).status).toBe(400);
     expect(host.output.stderr.split('swapped to').length).toBe(loadedBefore);
     expect(await resident()).toEqual(['lathe-tiny']);
+  });
+
+  test('a model that generates embeds beside what it generates, after a swap as well', async () => {
+    const [{ message }, { embeddings }, llamaCpp] = await Promise.all([
+      ollama.chat({ model: 'lathe-tiny', messages: sum, options: exact }),
+      ollama.embed({ model: 'lathe-tiny', input: ['a fox', 'a vixen'] }),
+      openai('/embedding', { content: 'a fox' }),
+    ]);
+    expect(message.content).toContain('5');
+    for (const vector of embeddings) expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
+    expect(await llamaCpp.json()).toEqual([{ index: 0, embedding: [embeddings[0]] }]);
+    const other = await (await openai('/v1/embeddings', { model: 'toy', input: 'x' })).json();
+    expect(other).toMatchObject({ data: [{ embedding: expect.any(Array) as number[] }] });
+    expect(await resident()).toEqual(['toy']);
+    const again = await ollama.embed({ model: 'lathe-tiny', input: ['a fox', 'a vixen'] });
+    expect(again.embeddings).toEqual(embeddings);
   });
 
   test('answers correctly under load, with clients that disconnect', async () => {

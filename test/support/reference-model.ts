@@ -105,6 +105,8 @@ export class ReferenceModel {
   readonly vocabSize: number;
   /** Experts of the pairs of the last tokens, one list for each layer with experts. */
   chosen: Uint32Array[] = [];
+  /** Hidden state of the last token after the final norm: [width]. */
+  hiddenState = new Float64Array(0);
   readonly #shape: Shape;
   readonly #weights: Weights;
   readonly #cache: CacheType;
@@ -160,7 +162,9 @@ export class ReferenceModel {
       x = this.#added(x, linear(feedForward.down, gated, rows), layer.postFfnNorm);
     }
     this.#position += rows;
-    const logits = linear(output, rmsNorm(x, outputNorm, { rows, cols: width, eps }), rows);
+    const normed = rmsNorm(x, outputNorm, { rows, cols: width, eps });
+    this.hiddenState = normed.slice(-width);
+    const logits = linear(output, normed, rows);
     return tokens.map((_, t) =>
       logits.slice(t * this.vocabSize, (t + 1) * this.vocabSize).map((value) => value * logitScale),
     );

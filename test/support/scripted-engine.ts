@@ -138,7 +138,8 @@ export class ScriptedEngine implements Engine {
       id: 'scripted',
       architecture: 'script',
       kind: script.embeds === undefined ? 'generate' : 'embed',
-      ...(script.embeds === undefined ? {} : { embeddingDimensions: script.embeds }),
+      embeddingDimensions: script.embeds ?? 8,
+      pooling: script.embeds === undefined ? 'last' : 'mean',
       parameters: 1,
       quantization: 'F32',
       contextLength: script.contextLength ?? 4096,
@@ -231,7 +232,7 @@ export class ScriptedEngine implements Engine {
 
   /** A vector that points where the first two tokens say, in each input's own plane. */
   async embed(request: EmbedRequest): Promise<Embeddings> {
-    const { capacity, fail, hang, delayMs = 0, embeds = 0 } = this.script;
+    const { capacity, fail, hang, delayMs = 0 } = this.script;
     if (capacity !== undefined && this.running >= capacity)
       throw new EngineError('queue_full', 'the queue is full');
     this.embedRequests.push(request);
@@ -242,7 +243,7 @@ export class ScriptedEngine implements Engine {
       request.signal?.throwIfAborted();
       if (fail) throw fail.error;
       const embeddings = request.inputs.map(([first = 0, second = 0]) => {
-        const vector = new Float32Array(request.dimensions ?? embeds);
+        const vector = new Float32Array(request.dimensions ?? this.model.embeddingDimensions);
         const length = Math.hypot(first + 1, second);
         vector.set([(first + 1) / length, second / length].slice(0, vector.length));
         return vector;
@@ -268,6 +269,7 @@ export class ScriptedEngine implements Engine {
       pageTokens: 32,
       stalledReaders: 0,
       preemptions: 0,
+      memoryBytes: 4096,
       speculation: { drafted: 0, accepted: 0 },
     };
   }

@@ -27,6 +27,8 @@ import type { ToyGrammar } from './toy-constraint.ts';
 
 const tileTokens = 4;
 const vocabulary = 259;
+/** Elements of a hidden state. */
+export const stateWidth = 3;
 const endToken = 257;
 /** Outputs consist of this many letters. */
 const letters = 12;
@@ -46,6 +48,17 @@ interface Entry {
 
 const digestAfter = (before: readonly Entry[]): number =>
   before.reduce((digest, entry) => mix(digest, entry.digest), 1);
+
+/** A hidden state that depends on all tokens, exactly representable in f32. */
+const stateAfter = (before: readonly Entry[]): number[] =>
+  Array.from({ length: stateWidth }, (_, n) => 1 + (mix(digestAfter(before), n) % 1000));
+
+/** The hidden state of a text's last token, computed without the scheduler. */
+export function stateAlone(tokens: readonly number[]): Float32Array {
+  const entries: Entry[] = [];
+  for (const token of tokens) entries.push({ token, digest: mix(token, digestAfter(entries)) });
+  return Float32Array.from(stateAfter(entries));
+}
 
 /** A token that is not allowed is replaced by the next one that is. */
 function allowed(id: number, mask: Uint32Array | undefined): number {
@@ -132,7 +145,7 @@ interface Clock {
 
 export class SimulatedRunner implements DraftRunner {
   readonly memory: { readonly capacity: Capacity };
-  readonly graph = { shape: { vocabulary } };
+  readonly graph = { shape: { vocabulary, width: stateWidth } };
   readonly steps: StepRecord[] = [];
   /** Time of a step in ms, by its decoded or verified rows and its prompt tokens. */
   cost: (rows: number, promptTokens: number) => number = (rows, prompt) => 5 + rows + 2 * prompt;
@@ -305,13 +318,16 @@ export class SimulatedRunner implements DraftRunner {
   #sampleRows(step: StepInput, rows: readonly Entry[][]): Uint32Array {
     const { dims, layout } = step;
     const words = step.bytes();
-    const results = new Uint32Array(dims.samples * (dims.needsLogprobs ? 1 + logprobWords : 1));
+    const lengths = [1, dims.needsLogprobs ? logprobWords : 0, step.readsHiddenStates ? stateWidth : 0];
+    const results = new Uint32Array(dims.samples * lengths.reduce((sum, length) => sum + length));
     const floats = new Float32Array(results.buffer);
     for (let index = 0; index < dims.samples; index++) {
       const [row, slot, flags, seed, position] = words.subarray(
         layout.samples / 4 + index * sampleWords,
       ) as unknown as number[];
       const before = rows[row!]!;
+      if (step.readsHiddenStates)
+        floats.set(stateAfter(before), results.length - (dims.samples - index) * stateWidth);
       let id = seed!;
       if ((flags! & sampleFlags.scored) === 0) {
         if (before.length !== position) throw new Error(`position ${position} after ${before.length} tokens`);
@@ -381,7 +397,7 @@ export class SimulatedRunner implements DraftRunner {
 }
 
 export const newSequence = (
-  request: GenerateRequest,
+  request: ConstructorParameters<typeof Sequence>[0],
   runner: SimulatedRunner,
   observer?: RequestObserver,
 ): Sequence => new Sequence(request, new ByteTokenizer(), runner.time, observer);

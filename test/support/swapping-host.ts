@@ -19,6 +19,8 @@ export interface Swapping {
   readonly swap?: boolean;
   /** Further names, with what they stand for. */
   readonly aliases?: Readonly<Record<string, string>>;
+  /** Name of the model that stays beside the resident one for embeddings. */
+  readonly embeddingModel?: string;
   readonly loadMs?: number;
   /** Awaited by each load: holds it until the test says so. */
   readonly hold?: (location: string) => Promise<void> | undefined;
@@ -31,6 +33,7 @@ export async function swappingHost({
   models,
   swap = true,
   aliases = {},
+  embeddingModel,
   loadMs = 5,
   hold,
   broken = () => false,
@@ -77,6 +80,11 @@ export async function swappingHost({
   const { engine } = await load(`/${first}`);
   resident.setReady(engine, { location: `/${first}` });
   loads.length = 0;
+  const embedder = embeddingModel === undefined ? undefined : new ScriptedEngine(models[embeddingModel]);
+  if (embedder) {
+    Object.assign(embedder.model, { id: `${embeddingModel}-id` });
+    resident.setEmbeddingModel(embedder, `/${embeddingModel}`);
+  }
   const stopping = new AbortController();
   const served = new ServedCounters();
   const { sink, ended } = createSpanRecorder();
@@ -99,6 +107,7 @@ export async function swappingHost({
     /** Requests that ended, with any outcome. */
     ended,
     engines,
+    embedder,
     overlaps,
     faults,
     get: (path: string) => fetch(url + path),

@@ -19,7 +19,7 @@ const toml = (source: string) => parseSettings(source, 'host.toml', '/etc/lathe'
 describe('the command line', () => {
   test('every flag is parsed', () => {
     const command = parseCommandLine(
-      '--gpu --model m.gguf --draft small.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --dawn-features disable_robustness --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --verify full --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2 --otlp-endpoint http://c:4318 --store-responses --response-retention 7 --metrics-compat vllm --client-weight peer:desk=4 --client-weight address:::1=0.5 --tls-cert c.pem --tls-key k.pem --alias gpt-4o-mini=resident --alias=x:latest=m --allowed-origin http://localhost:* --allowed-origin=app://*'.split(
+      '--gpu --model m.gguf --draft small.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --dawn-features disable_robustness --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --verify full --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2 --otlp-endpoint http://c:4318 --store-responses --response-retention 7 --metrics-compat vllm --client-weight peer:desk=4 --client-weight address:::1=0.5 --tls-cert c.pem --tls-key k.pem --alias gpt-4o-mini=resident --alias=x:latest=m --allowed-origin http://localhost:* --allowed-origin=app://* --embedding-model e.gguf'.split(
         ' ',
       ),
     );
@@ -30,6 +30,7 @@ describe('the command line', () => {
         gpu: true,
         model: 'm.gguf',
         draft: 'small.gguf',
+        embedding_model: 'e.gguf',
         host: '127.0.0.1',
         port: 0,
         control_port: 8081,
@@ -293,7 +294,7 @@ describe('the command line', () => {
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
     const source = `gpu = true\nmodel = "tiny"\ndraft = "tinier"\nquantize = "q8_0"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"\ndawn_features = ["disable_robustness"]
-context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nverify = "off"\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\notlp-endpoint = "https://c/otlp?key=k"\nallowed_host = ["x"]\nstore_responses = true\nresponse-retention = 1\nquiet = false\nmetrics_compat = "vllm"\nclient_weight = ["account:a=2"]\ntls_cert = "c.pem"\ntls_key = "/k.pem"\nalias = ["a=b"]\nallowed_origin = ["*"]\n`;
+context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nverify = "off"\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\notlp-endpoint = "https://c/otlp?key=k"\nallowed_host = ["x"]\nstore_responses = true\nresponse-retention = 1\nquiet = false\nmetrics_compat = "vllm"\nclient_weight = ["account:a=2"]\ntls_cert = "c.pem"\ntls_key = "/k.pem"\nalias = ["a=b"]\nallowed_origin = ["*"]\nembedding_model = "e"\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));
     expect(options.control_port).toBe(1);
@@ -332,6 +333,8 @@ context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\
     expect(toml('model = "sub/m.gguf"').model).toBe('/etc/lathe/sub/m.gguf');
     expect(toml('model = "lathe-tiny"').model).toBe('lathe-tiny');
     expect(toml('draft = "./d.gguf"').draft).toBe('/etc/lathe/d.gguf');
+    expect(toml('embedding-model = "./e.gguf"').embedding_model).toBe('/etc/lathe/e.gguf');
+    expect(toml('embedding_model = "bge"').embedding_model).toBe('bge');
     expect(toml('draft = "hf:o/n"').draft).toBe('hf:o/n');
     expect(toml('model = "https://h/m.gguf"').model).toBe('https://h/m.gguf');
     expect(toml('bearer_token_file = "b.token"').bearer_token_file).toBe('/etc/lathe/b.token');

@@ -22,6 +22,7 @@ const loadOf = ({ scheduler, counts }: World): ModelLoad => ({
     completionTokens: 0,
     cachedTokens: 0,
     deviceLosses: 0,
+    memoryBytes: 0,
     pages: scheduler.pages,
     pageTokens: 32,
     stalledReaders: 0,

@@ -83,8 +83,8 @@ describe('the resident model as a function', () => {
     });
     const noPrompt = { ...request, body: { prompt: 5 } };
     await expect(backend.answer('completions', noPrompt, never)).rejects.toMatchObject({ param: 'prompt' });
-    await expect(backend.embed({ ...request, body: { input: 'x' } }, never)).rejects.toMatchObject({
-      code: 'unsupported_capability',
+    await expect(backend.embed({ ...request, body: { input: [] } }, never)).rejects.toMatchObject({
+      param: 'input',
     });
     expect(ended.map(({ result }) => result?.outcome)).toEqual(['refused', 'refused', 'refused']);
   });

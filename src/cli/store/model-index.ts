@@ -98,6 +98,7 @@ export class ModelIndex {
       ...row,
       canInsert: facts?.insert ?? false,
       kind: facts?.kind ?? 'generate',
+      pooling: facts?.pooling,
       metadata: 'metadata' in header ? header.metadata : new Map(),
       defaults: await readDefaults(this.#options.folder, known.files),
     };

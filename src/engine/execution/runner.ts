@@ -72,7 +72,8 @@ export class Runner {
     this.weightBytes = pool.bytes;
     this.#loading = parts.loading;
     const { embedding } = parts.graph.shape;
-    const words = maxStepSamples(memory.capacity.slots) * (embedding?.dimensions ?? 1 + logprobWords);
+    const { width } = parts.graph.shape;
+    const words = maxStepSamples(memory.capacity.slots) * (embedding?.dimensions ?? 1 + logprobWords + width);
     this.#readbacks = Array.from({ length: pipelineDepth }, (_, index) =>
       memory.pool.readback(`results.readback${index}`, words * 4),
     );
@@ -132,6 +133,11 @@ export class Runner {
   /** Lower bounds of the operations and bytes of a graph unit for one sequence in a step. */
   costOf(unit: Graph['units'][number], step: StepShape): UnitCost {
     return estimateUnitCost(unit, this.graph, this.#loading.tensors, step);
+  }
+
+  /** Bytes of weights, caches and workspace, with those of the draft model. */
+  get memoryBytes(): number {
+    return this.weightBytes + this.memory.pool.bytes + (this.draftRunner?.memoryBytes ?? 0);
   }
 
   newStep(): StepInput {
@@ -234,8 +240,9 @@ export class Runner {
 
   /**
    * Submits a step and reads it back. Resolves with the token of each sample, in order, followed by the samples' log
-   * probabilities when any is requested: [samples, logprobWords]. Where rows are streamed from the file, nothing else
-   * may be submitted or written to the step until this resolves.
+   * probabilities when any is requested: [samples, logprobWords], and by their hidden states when any is requested:
+   * [samples, width] f32. Where rows are streamed from the file, nothing else may be submitted or written to the step
+   * until this resolves.
    * @param plan defaults to the live plan
    * @throws EngineError `model_unreadable`
    */
@@ -333,14 +340,22 @@ export class Runner {
     return encoder;
   }
 
-  async #readSamples(encoder: GPUCommandEncoder, { dims }: StepInput): Promise<Uint32Array> {
-    const { results, logprobs } = this.memory;
+  async #readSamples(
+    encoder: GPUCommandEncoder,
+    { dims, readsHiddenStates }: StepInput,
+  ): Promise<Uint32Array> {
+    const { results, logprobs, buffers } = this.memory;
     const readback = this.#takeReadback();
     let bytes = dims.samples * 4;
     if (bytes > 0) encoder.copyBufferToBuffer(results, 0, readback, 0, bytes);
     if (dims.needsLogprobs) {
       const more = dims.samples * logprobWords * 4;
       encoder.copyBufferToBuffer(logprobs, 0, readback, bytes, more);
+      bytes += more;
+    }
+    if (readsHiddenStates) {
+      const more = dims.samples * this.graph.shape.width * 4;
+      encoder.copyBufferToBuffer(buffers.last, 0, readback, bytes, more);
       bytes += more;
     }
     return new Uint32Array(await this.#submitAndRead(encoder, readback, bytes));

@@ -6,13 +6,16 @@ import { samplingFlagsOf, type StepInput } from './step.ts';
 /** The part of `Runner` that the scheduler needs. Calls take effect in order. */
 export interface StepRunner {
   readonly memory: { readonly capacity: Capacity };
-  readonly graph: { readonly shape: { readonly vocabulary: number } };
+  readonly graph: { readonly shape: { readonly vocabulary: number; readonly width: number } };
   /** Token ids must be known on the CPU when a step is submitted, so it cannot use tokens that only the GPU knows. */
   readonly needsTokenIds?: boolean;
   /** Names of the lab kernels that steps run. */
   readonly boundKernels?: readonly string[];
   newStep(): StepInput;
-  /** Resolves with a token for each sample, followed by log probabilities when any sample requests them. */
+  /**
+   * Resolves with a token for each sample, followed by log probabilities and by hidden states when any sample requests
+   * them.
+   */
   submit(step: StepInput): Promise<Uint32Array>;
   /**
    * The same in two parts, the first up to the logits; nothing else may be submitted between them. When `forward`

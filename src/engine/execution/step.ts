@@ -69,6 +69,8 @@ export class StepInput {
   readonly pageCopies: PageCopy[] = [];
   /** Layer states to copy before the step runs, in order. */
   readonly stateCopies: StateCopy[] = [];
+  /** The results include the hidden state of every sample. */
+  readsHiddenStates = false;
   /**
    * Rows of decoding sequences and rows of prompts run on kernels that round differently. A row must then always run on
    * those of its kind: drafts and recomputed answers on the same attention kernel as a single decoded token.
@@ -94,6 +96,7 @@ export class StepInput {
   clear(): void {
     this.pageCopies.length = 0;
     this.stateCopies.length = 0;
+    this.readsHiddenStates = false;
     Object.assign(this.dims, emptyStepDims);
   }
 
@@ -180,6 +183,17 @@ export class StepInput {
       0,
       greedySampling,
     );
+  }
+
+  /**
+   * Requests the hidden state of `row` after the final norm.
+   * @param position the position after the row's token
+   * @returns its index among the step's samples
+   */
+  hiddenState(row: number, position: number): number {
+    this.readsHiddenStates = true;
+    // A token is sampled with it; it goes to the dummy slot.
+    return this.sample(row, this.layout.dummySlot, position, greedySampling);
   }
 
   #sample(

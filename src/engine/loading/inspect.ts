@@ -3,7 +3,8 @@ import { chooseCapacity } from '../memory/capacity.ts';
 import { chooseEmbeddingCapacity } from '../memory/embedding-capacity.ts';
 import { type ModelFile, ModelFileError, type TensorType } from '../formats/model-file.ts';
 import { pageBytes, workspaceBytes } from '../memory/memory.ts';
-import { countWeights } from './model-info.ts';
+import { countWeights, poolingOf } from './model-info.ts';
+import type { PoolMode } from '../graph/graph.ts';
 import { buildGraph } from '../models/registry.ts';
 import { createTokenizer } from '../tokenizer/index.ts';
 import { EngineError } from '../types.ts';
@@ -19,6 +20,8 @@ export interface ModelFacts {
   readonly sizeBytes: number;
   /** Purpose of the model; undefined when its graph cannot be built. */
   readonly kind: 'generate' | 'embed' | undefined;
+  /** How rows become an embedding; undefined when its graph cannot be built. */
+  readonly pooling: PoolMode | undefined;
   /** Context length in training; undefined when its graph cannot be built. */
   readonly contextLength: number | undefined;
   readonly types: readonly { type: TensorType; tensors: number; weights: number; bytes: number }[];
@@ -48,6 +51,7 @@ export async function inspectModel(file: ModelFile): Promise<ModelFacts> {
     quantization,
     sizeBytes: file.sizeBytes,
     kind: graph && (graph.shape.embedding ? 'embed' : 'generate'),
+    pooling: graph && poolingOf(graph),
     contextLength: graph?.shape.trainedContext,
     types: types.map(([type, counts]) => ({ type, ...counts })),
     tokenizer: tokenizer && { kind: tokenizer.kind, tokens: tokenizer.vocabSize },

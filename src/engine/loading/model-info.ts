@@ -1,5 +1,5 @@
 import type { ModelFile, TensorType } from '../formats/model-file.ts';
-import type { Graph } from '../graph/graph.ts';
+import type { Graph, PoolMode } from '../graph/graph.ts';
 import type { ModelInfo } from '../types.ts';
 
 /** Counts the weights of a model by type, the most frequent type first. */
@@ -28,7 +28,8 @@ export function describeModel(
     id: modelId(file),
     architecture: String(file.metadata.get('general.architecture')),
     kind: graph.shape.embedding ? 'embed' : 'generate',
-    ...(graph.shape.embedding ? { embeddingDimensions: graph.shape.embedding.dimensions } : {}),
+    embeddingDimensions: graph.shape.embedding?.dimensions ?? graph.shape.width,
+    pooling: poolingOf(graph),
     parameters,
     quantization,
     contextLength,
@@ -38,6 +39,9 @@ export function describeModel(
     ...(typeof description === 'string' ? { description } : {}),
   };
 }
+
+/** The pooling that the file names; for a model that generates, its last token, which alone has seen the whole text. */
+export const poolingOf = ({ shape }: Graph): PoolMode => shape.embedding?.pooling ?? 'last';
 
 /** Model id: `general.name` in a form fit for URLs; without one, the file's name. */
 export function modelId(file: Pick<ModelFile, 'metadata' | 'name'>): string {

@@ -47,6 +47,11 @@ function sizesOf({ file, graph }: DraftSource): { shape: Shape; weightBytes: num
   return { shape, weightBytes: weightBytes(file, graph), name: file.name };
 }
 
+function freeMemory(platform: Platform, reservedBytes: number): number | undefined {
+  const bytes = platform.memoryBytes();
+  return bytes === undefined ? undefined : Math.max(0, bytes - reservedBytes);
+}
+
 /**
  * Fraction of the memory the device granted that the engine uses; the driver and the loading process need the rest.
  */
@@ -71,7 +76,7 @@ export async function openRunner(
     ...(options.dawnFeatures === undefined ? {} : { features: options.dawnFeatures }),
   });
   const gpu = await openGpu(adapter, platform.backend, options.dawnFeatures);
-  const { context, kvCacheBytes } = options;
+  const { context, kvCacheBytes, reservedBytes = 0 } = options;
   const { limits } = gpu.device;
   const maxBindingBytes = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
   let requestedBytes = 0;
@@ -84,7 +89,7 @@ export async function openRunner(
       shape: graph.shape,
       weightBytes: weightBytes(file, graph),
       // Only a CPU's memory size is known; a GPU reports an error when it is full.
-      memoryBytes: offeredBytes ?? (gpu.caps.software ? platform.memoryBytes() : undefined),
+      memoryBytes: offeredBytes ?? (gpu.caps.software ? freeMemory(platform, reservedBytes) : undefined),
       maxBindingBytes,
       software: gpu.caps.software,
       slots: options.parallel ?? (embedding ? defaultEmbeddingSlots : defaultSlots),

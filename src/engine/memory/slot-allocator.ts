@@ -69,6 +69,7 @@ export class SlotAllocator {
       this.shares.admit(next);
       this.running.push(next);
       next.admit(this.#freeSlots.pop() as number, now);
+      if (next.request.hiddenState) this.#unshared.add(next);
       uploadSampling(this.#runner, next);
       this.shares.sort();
     }

@@ -14,6 +14,8 @@ export interface BatchEntry {
   readonly isFromDraftModel: boolean;
   /** Samples that score prompt tokens. */
   readonly scores: { readonly first: number; readonly count: number };
+  /** Index of the sample with the hidden state of the prompt's last token; undefined when it is not requested. */
+  readonly hiddenStateSample: number | undefined;
   /** The sequence ends after its prompt, which is complete in this step. */
   readonly endsAfterPrompt: boolean;
   /** Tokens of the text evaluated after the step; only set when the step prefills and progress is reported. */

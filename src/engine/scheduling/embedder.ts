@@ -6,6 +6,7 @@ import type { Capacity } from '../memory/memory.ts';
 import { pipelineDepth } from '../execution/runner.ts';
 import type { StepInput } from '../execution/step.ts';
 import { EngineError, greedySampling } from '../types.ts';
+import { EmbeddingJobs, type StartedText } from './embedding-jobs.ts';
 
 /** The part of `Runner` that the embedder needs. Calls take effect in order. */
 export interface EmbeddingRunner {
@@ -16,23 +17,9 @@ export interface EmbeddingRunner {
   setPages(slot: number, pages: readonly number[]): void;
 }
 
-/** One embedding request: its texts and the rows computed so far. */
-interface EmbeddingJob {
-  readonly inputs: readonly (readonly number[])[];
-  readonly rows: Float32Array[];
-  /** Index of the next text that no step has started. */
-  nextText: number;
-  /** Number of texts whose rows are not computed yet. */
-  pendingTexts: number;
-  isSettled: boolean;
-  resolve(rows: Float32Array[]): void;
-  reject(reason: unknown): void;
-}
-
 /** A text being computed. It holds a slot and pages until its last step is submitted. */
 interface RunningText {
-  readonly job: EmbeddingJob;
-  readonly index: number;
+  readonly text: StartedText;
   readonly slot: number;
   readonly pages: readonly number[];
   /** Tokens in submitted steps. */
@@ -53,7 +40,7 @@ interface InFlightStep {
 export class Embedder {
   readonly #runner: EmbeddingRunner;
   readonly #embedding: Embedding;
-  readonly #jobs: EmbeddingJob[] = [];
+  readonly #jobs = new EmbeddingJobs();
   readonly #running: RunningText[] = [];
   readonly #freeSlots: number[];
   readonly #freePages: number[];
@@ -62,8 +49,6 @@ export class Embedder {
   /** Acquires the device exclusively, runs the work, and releases the device. */
   readonly #withDevice: (work: () => Promise<void>) => Promise<void>;
   #isBusy = false;
-  /** Set when no further step runs: why. */
-  #stopped: { readonly reason: unknown } | undefined;
 
   constructor(
     runner: EmbeddingRunner,
@@ -87,11 +72,11 @@ export class Embedder {
 
   /** Requests with at least one text started. */
   get running(): number {
-    return this.#jobs.filter(({ nextText }) => nextText > 0).length;
+    return this.#jobs.running;
   }
 
   get waiting(): number {
-    return this.#jobs.length - this.running;
+    return this.#jobs.waiting;
   }
 
   /**
@@ -100,53 +85,22 @@ export class Embedder {
    * @param signal rejects the request with the signal's reason; a running step completes
    */
   embed(inputs: readonly (readonly number[])[], signal?: AbortSignal): Promise<Float32Array[]> {
-    return new Promise((resolve, reject) => {
-      signal?.throwIfAborted();
-      if (this.#stopped) throw this.#stopped.reason;
-      if (inputs.length === 0) {
-        resolve([]);
-        return;
-      }
-      const settle = () => {
-        job.isSettled = true;
-        const at = this.#jobs.indexOf(job);
-        if (at >= 0) this.#jobs.splice(at, 1);
-        signal?.removeEventListener('abort', abort);
-      };
-      const job: EmbeddingJob = {
-        inputs,
-        rows: [],
-        nextText: 0,
-        pendingTexts: inputs.length,
-        isSettled: false,
-        resolve(rows) {
-          settle();
-          resolve(rows);
-        },
-        reject(reason) {
-          settle();
-          reject(reason);
-        },
-      };
-      const abort = () => job.reject(signal?.reason);
-      signal?.addEventListener('abort', abort, { once: true });
-      this.#jobs.push(job);
-      this.#start();
-    });
+    const rows = this.#jobs.add(inputs, signal);
+    this.#start();
+    return rows;
   }
 
   /** Rejects all requests and forms no further step. */
   stop(reason: unknown): void {
-    this.#stopped = { reason };
-    for (const job of this.#jobs.splice(0)) job.reject(reason);
+    this.#jobs.stop(reason);
   }
 
   #start(): void {
-    if (this.#isBusy || this.#stopped) return;
+    if (this.#isBusy || this.#jobs.isStopped || !this.#jobs.peek()) return;
     this.#isBusy = true;
     this.#withDevice(() => this.#run())
       .catch((error: unknown) => {
-        if (this.#stopped) return;
+        if (this.#jobs.isStopped) return;
         const why = errorMessage(error);
         this.stop(new EngineError('device_lost', `the GPU failed in the middle of a step: ${why}`));
         this.#onFailure(why);
@@ -154,7 +108,7 @@ export class Embedder {
       .finally(() => {
         this.#isBusy = false;
         // A request may have arrived between the last check and the end of the run.
-        if (this.#jobs.some(hasUnstartedText)) this.#start();
+        this.#start();
       });
   }
 
@@ -162,7 +116,7 @@ export class Embedder {
     const inFlight: InFlightStep[] = [];
     try {
       for (;;) {
-        while (inFlight.length < pipelineDepth && !this.#stopped) {
+        while (inFlight.length < pipelineDepth && !this.#jobs.isStopped) {
           const step = this.#compose();
           if (!step) break;
           // It is awaited later; this handler prevents an unhandled rejection until then.
@@ -173,7 +127,7 @@ export class Embedder {
         if (!oldest) return;
         const rows = await oldest.results;
         inFlight.shift();
-        for (const [at, end] of oldest.finishing.entries()) deliver(end, rows[at] as Float32Array);
+        for (const [at, { text }] of oldest.finishing.entries()) text.deliver(rows[at] as Float32Array);
       }
     } finally {
       // The device must not be destroyed while it is computing.
@@ -184,7 +138,7 @@ export class Embedder {
   #compose(): InFlightStep | undefined {
     const step = this.#step;
     step.clear();
-    for (const one of this.#running.filter(({ job }) => job.isSettled)) this.#release(one);
+    for (const one of this.#running.filter(({ text }) => !text.isWanted)) this.#release(one);
     const finishing = this.#embedding.requiresWholeSequence ? this.#addWhole(step) : this.#addChunks(step);
     if (step.dims.tokens === 0) return undefined;
     const results = this.#runner.embed(step);
@@ -200,10 +154,10 @@ export class Embedder {
     for (;;) {
       const one = this.#admit(stepTokens - step.dims.tokens);
       if (!one) return finishing;
-      const text = textOf(one);
-      const row = step.encodeSequence(text, one.slot, this.#embedding);
-      step.sample(row, one.slot, text.length, greedySampling);
-      one.scheduledTokens = text.length;
+      const { tokens } = one.text;
+      const row = step.encodeSequence(tokens, one.slot, this.#embedding);
+      step.sample(row, one.slot, tokens.length, greedySampling);
+      one.scheduledTokens = tokens.length;
       finishing.push(one);
     }
   }
@@ -213,12 +167,12 @@ export class Embedder {
     const { stepTokens } = this.#runner.memory.capacity;
     while (this.#running.length < stepTokens && this.#admit(Number.POSITIVE_INFINITY));
     const finishing: RunningText[] = [];
-    const remainingTokens = (one: RunningText) => textOf(one).length - one.scheduledTokens;
+    const remainingTokens = (one: RunningText) => one.text.tokens.length - one.scheduledTokens;
     const shortestFirst = [...this.#running].sort((a, b) => remainingTokens(a) - remainingTokens(b));
     for (const [index, one] of shortestFirst.entries()) {
       const tokenShare = Math.floor((stepTokens - step.dims.tokens) / (shortestFirst.length - index));
       const count = Math.min(remainingTokens(one), tokenShare);
-      const row = step.prefillTokens(textOf(one), one.scheduledTokens, count, one.slot);
+      const row = step.prefillTokens(one.text.tokens, one.scheduledTokens, count, one.slot);
       one.scheduledTokens += count;
       if (remainingTokens(one) > 0) continue;
       step.sample(row, one.slot, one.scheduledTokens, greedySampling);
@@ -229,20 +183,16 @@ export class Embedder {
 
   /** Starts the next text if slots, pages and tokens allow; its request moves to the end of the queue. */
   #admit(maxTokens: number): RunningText | undefined {
-    const job = this.#jobs.find(hasUnstartedText);
+    const tokens = this.#jobs.peek();
     const slot = this.#freeSlots.at(-1);
-    if (!job || slot === undefined) return undefined;
-    const { length } = job.inputs[job.nextText] as readonly number[];
-    const count = Math.ceil(length / pageTokens);
-    if (length > maxTokens || count > this.#freePages.length) return undefined;
+    if (!tokens || slot === undefined) return undefined;
+    const count = Math.ceil(tokens.length / pageTokens);
+    if (tokens.length > maxTokens || count > this.#freePages.length) return undefined;
     this.#freeSlots.pop();
     const pages = this.#freePages.splice(this.#freePages.length - count);
     this.#runner.setPages(slot, pages);
-    const one: RunningText = { job, index: job.nextText, slot, pages, scheduledTokens: 0 };
+    const one: RunningText = { text: this.#jobs.take() as StartedText, slot, pages, scheduledTokens: 0 };
     this.#running.push(one);
-    job.nextText += 1;
-    this.#jobs.splice(this.#jobs.indexOf(job), 1);
-    this.#jobs.push(job);
     return one;
   }
 
@@ -251,15 +201,4 @@ export class Embedder {
     this.#freeSlots.push(one.slot);
     this.#freePages.push(...one.pages);
   }
-}
-
-const hasUnstartedText = ({ nextText, inputs }: EmbeddingJob): boolean => nextText < inputs.length;
-
-const textOf = ({ job, index }: RunningText): readonly number[] => job.inputs[index] as readonly number[];
-
-function deliver({ job, index }: RunningText, row: Float32Array): void {
-  if (job.isSettled) return;
-  job.rows[index] = row;
-  job.pendingTexts -= 1;
-  if (job.pendingTexts === 0) job.resolve(job.rows);
 }

@@ -126,11 +126,12 @@ export class Scheduler {
 
   add(sequence: Sequence): void {
     const { penalties } = sampleFlags;
-    const { sampling, constraint } = sequence.request;
+    const { sampling, constraint, maxTokens } = sequence.request;
     // Penalties and constraints depend on the previous token, which a draft row does not account for; and a rejected
     // draft cannot be removed from a layer's state.
     const hasStates = this.#runner.memory.capacity.retainedStates !== undefined;
-    const allowsDrafts = (samplingFlagsOf(sampling) & penalties) === 0 && !constraint && !hasStates;
+    const allowsDrafts =
+      maxTokens > 0 && (samplingFlagsOf(sampling) & penalties) === 0 && !constraint && !hasStates;
     if (this.#drafting.mode !== 'off' && allowsDrafts) {
       const lookup = new PromptLookup(sequence.tokens, this.#drafting.acceptance);
       sequence.useDrafters(lookup, this.#draftRounds?.drafterFor(sequence));
@@ -383,11 +384,14 @@ export class Scheduler {
     for (const entry of step.entries) {
       if (isStale(entry)) continue;
       const { sequence, firstSample, drafts, isFromDraftModel, scores, evaluatedTokens } = entry;
+      const { hiddenStateSample } = entry;
       if (evaluatedTokens !== undefined) sequence.reportPrompt(evaluatedTokens, now);
       for (let n = 0; n < scores.count; n++) {
         const id = sequence.request.prompt[sequence.promptLogprobs?.length ?? 0] as number;
         sequence.acceptPromptLogprob(results.logprob(scores.first + n, id));
       }
+      if (hiddenStateSample !== undefined)
+        sequence.hiddenState = results.hiddenState(hiddenStateSample, this.#runner.graph.shape.width);
       if (entry.endsAfterPrompt) {
         sequence.finishAfterPrompt(now);
         this.#allocator.release(sequence);

@@ -18,9 +18,18 @@ import { requestFlagsOf } from '../execution/step.ts';
 /** Phase of a sequence. Only `prefill` and `decode` hold a slot and pages. */
 export type SequencePhase = 'waiting' | 'prefill' | 'decode' | 'awaiting_reader' | 'awaiting_mask' | 'done';
 
+/** A request of the engine's user, or of the engine itself. */
+interface SequenceRequest extends GenerateRequest {
+  /**
+   * Report the hidden state of the prompt's last token. Such a sequence neither uses the prefix cache nor leaves pages
+   * in it, so its result does not depend on earlier requests.
+   */
+  readonly hiddenState?: boolean;
+}
+
 /** A generation request from its arrival to its last event. */
 export class Sequence {
-  readonly request: GenerateRequest;
+  readonly request: SequenceRequest;
   /** Options of each sample, see `requestFlagsOf`. */
   readonly requestFlags: number;
   /** Pages of the KV cache, by position. The cache adds and removes them. */
@@ -31,6 +40,8 @@ export class Sequence {
   readonly promptLogprobs: (TokenLogprob | null)[] | undefined;
   /** Masks of the constraint. */
   readonly masks = new ConstraintMasks(this);
+  /** Hidden state of the prompt's last token after the final norm; undefined until it is read back. */
+  hiddenState: Float32Array | undefined;
   readonly arrivedAt: number;
   #startedAt = 0;
   #firstTokenAt = 0;
@@ -44,7 +55,7 @@ export class Sequence {
   #sampledTokens = 0;
   #cachedTokens = 0;
   #reusedTokens = 0;
-  #canReusePrefix = true;
+  #canReusePrefix: boolean;
   #scoredTokens = 1;
   #lookupDrafter: PromptLookup | undefined;
   #modelDrafter: ModelDrafter | undefined;
@@ -57,8 +68,9 @@ export class Sequence {
   #hasSentPromptLogprobs = false;
   #hasBegunPrompt = false;
 
-  constructor(request: GenerateRequest, tokenizer: Tokenizer, now: number, observer?: RequestObserver) {
+  constructor(request: SequenceRequest, tokenizer: Tokenizer, now: number, observer?: RequestObserver) {
     this.request = request;
+    this.#canReusePrefix = !request.hiddenState;
     this.#observer = observer;
     this.requestFlags = requestFlagsOf(request);
     this.tokens = [...request.prompt];

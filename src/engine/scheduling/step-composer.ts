@@ -157,6 +157,8 @@ export class StepComposer {
     const isComplete = firstPosition + count === tokens.length;
     const samplesNext = isComplete && sequence.request.maxTokens > 0;
     if (isComplete) sequence.startDecoding();
+    const hiddenStateSample =
+      isComplete && sequence.request.hiddenState ? step.hiddenState(row, tokens.length) : undefined;
     const sample = samplesNext ? this.#sample(step, sequence, row, count) : undefined;
     if (!samplesNext) sequence.scheduleTokens(count);
     const evaluatedTokens = sequence.request.progress ? sequence.scheduledTokens : undefined;
@@ -165,6 +167,7 @@ export class StepComposer {
         this.#makeEntry(sequence, {
           firstSample: sample,
           scores,
+          hiddenStateSample,
           endsAfterPrompt: isComplete && !samplesNext,
           evaluatedTokens,
         }),
@@ -194,6 +197,7 @@ export class StepComposer {
       drafts = noDrafts,
       isFromDraftModel = false,
       scores = noScores,
+      hiddenStateSample,
       endsAfterPrompt = false,
       evaluatedTokens,
     }: Partial<BatchEntry>,
@@ -210,6 +214,7 @@ export class StepComposer {
       drafts,
       isFromDraftModel,
       scores,
+      hiddenStateSample,
       endsAfterPrompt,
       evaluatedTokens,
     };

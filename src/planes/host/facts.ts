@@ -21,6 +21,10 @@ export interface TelemetrySources {
 const coverage =
   'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /chat/completions, /responses, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings are not counted.';
 
+/** Losses of the GPU since the loaded models were loaded. */
+export const countDeviceLosses = ({ models }: Resident): number =>
+  models.reduce((sum, { engine }) => sum + engine.stats().deviceLosses, 0);
+
 /** Totals since startup. */
 export async function readTelemetry({
   served,
@@ -34,6 +38,6 @@ export async function readTelemetry({
     tokens: { prompt: served.promptTokens, completion: served.completionTokens },
     measured_completions: served.measuredCompletions,
     coverage,
-    device_losses: resident.engine?.stats().deviceLosses ?? 0,
+    device_losses: countDeviceLosses(resident),
   };
 }

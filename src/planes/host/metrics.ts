@@ -4,6 +4,7 @@ import type { WorkCounts } from '../../agent/sessions/served-sessions.ts';
 import { formatExposition, type MetricFamily, type Labels } from '../../telemetry/prometheus-text.ts';
 import { raceTimeout } from '../../util/race-timeout.ts';
 import type { Resident } from '../resident.ts';
+import { countDeviceLosses } from './facts.ts';
 import { hostEnvelope } from '../../http/error.ts';
 import { defineRoute, type Plane, type Route } from '../../http/route.ts';
 import { hostError } from '../error-schema.ts';
@@ -122,6 +123,6 @@ async function collectFamilies(options: MetricsOptions): Promise<MetricFamily[]>
       'Completion tokens of measured completions.',
       served.completionTokens,
     ),
-    counter('lathe_device_losses_total', 'Losses of the GPU.', engine?.stats().deviceLosses ?? 0),
+    counter('lathe_device_losses_total', 'Losses of the GPU.', countDeviceLosses(resident)),
   ];
 }

@@ -44,6 +44,16 @@ const replacedKernels = ({ replacedKernels: replaced = [] }: Pick<Engine, 'repla
     ? {}
     : { replaced_kernels: replaced.map(({ kernel, reason }) => ({ kernel, reason })) };
 
+const describeIdentity = (engine: Engine): NonNullable<SubstrateInfo['model']> => ({
+  id: engine.model.id,
+  architecture: engine.model.architecture,
+  parameters: engine.model.parameters,
+  quantization: engine.model.quantization,
+  context_length: engine.model.contextLength,
+  memory_bytes: engine.stats().memoryBytes,
+  digest: engine.model.digest,
+});
+
 const noPlannerDisclosure = {
   kind: 'none',
   model: null,
@@ -59,7 +69,7 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
     summary: 'Get the identity card of the host',
     responses: { 200: { description: 'The card.', content: { 'application/json': substrateInfo } } },
     handle() {
-      const { engine } = resident;
+      const { engine, embeddingModel } = resident;
       const info: SubstrateInfo = {
         protocol_version: contractVersion,
         contract_version: contractVersion,
@@ -67,16 +77,8 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
         endpoint_id: endpointId,
         capabilities: [...capabilities],
         enforcement_tier: agent?.toolbox.enforcementTier ?? 'none',
-        model: engine
-          ? {
-              id: engine.model.id,
-              architecture: engine.model.architecture,
-              parameters: engine.model.parameters,
-              quantization: engine.model.quantization,
-              context_length: engine.model.contextLength,
-              digest: engine.model.digest,
-            }
-          : null,
+        model: engine ? describeIdentity(engine) : null,
+        ...(embeddingModel ? { embedding_model: describeIdentity(embeddingModel.engine) } : {}),
         planner: agent?.planners.disclosure ?? noPlannerDisclosure,
         ...(agent ? { receipt_key: receiptKey(agent.receiptKey) } : {}),
         adapter: engine

@@ -2,6 +2,16 @@ import { z } from 'zod';
 
 const count = z.int().min(0);
 
+const modelIdentity = z.object({
+  id: z.string(),
+  architecture: z.string(),
+  parameters: count,
+  quantization: z.string(),
+  context_length: count,
+  memory_bytes: count.describe('Device memory: weights, caches and workspace.'),
+  digest: z.string(),
+});
+
 export const substrateInfo = z
   .object({
     protocol_version: z.string(),
@@ -10,16 +20,10 @@ export const substrateInfo = z
     endpoint_id: z.string().describe('Stable across restarts; stored in the data directory.'),
     capabilities: z.array(z.string()).describe('The planes that are mounted.'),
     enforcement_tier: z.enum(['none', 'path', 'os_sandbox']),
-    model: z
-      .object({
-        id: z.string(),
-        architecture: z.string(),
-        parameters: count,
-        quantization: z.string(),
-        context_length: count,
-        digest: z.string(),
-      })
-      .nullable(),
+    model: modelIdentity.nullable(),
+    embedding_model: modelIdentity
+      .optional()
+      .describe('The model for embeddings beside it (`--embedding-model`).'),
     planner: z.object({ kind: z.string(), model: z.string().nullable(), disclosure: z.string() }),
     receipt_key: z
       .object({

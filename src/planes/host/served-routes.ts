@@ -53,7 +53,6 @@ export function servedRoutes({ store, resident, reachability, cancelledState }: 
       200: { description: 'The descriptor.', content: { 'application/json': servedCapabilities } },
     },
     handle() {
-      const model = resident.engine?.model;
       return Response.json({
         contract: 1,
         endpoint_id: store.endpointId,
@@ -62,7 +61,9 @@ export function servedRoutes({ store, resident, reachability, cancelledState }: 
         bind: reachability.bind,
         control_port: reachability.controlPort(),
         operator_credential: reachability.operatorCredential,
-        offering: { models: model ? [{ id: model.id, kind: model.kind }] : [] },
+        offering: {
+          models: resident.models.map(({ engine: { model } }) => ({ id: model.id, kind: model.kind })),
+        },
       });
     },
   });

@@ -13,6 +13,7 @@ export const props = z
     chat_template: z.string().describe('Empty where the model has none.'),
     chat_template_caps: z.object({}),
     modalities: z.object({ vision: z.boolean(), audio: z.boolean() }),
+    pooling_type: z.string().describe('How embeddings are pooled: `last` for a model that generates.'),
     bos_token: z.string(),
     eos_token: z.string(),
     build_info: z.string(),

@@ -98,6 +98,7 @@ function toProps(engine: Engine, version: string): Props {
     chat_template: chatTemplate?.source ?? '',
     chat_template_caps: {},
     modalities: { vision: false, audio: false },
+    pooling_type: model.pooling,
     bos_token: tokenText(tokenizer.bosId),
     eos_token: tokenText(tokenizer.eosId),
     build_info: `lathe ${version}`,

@@ -13,7 +13,7 @@ export type Details = z.infer<typeof details>;
 const commonMembers = {
   name: z.string(),
   model: z.string(),
-  size: z.int().describe('Bytes.'),
+  size: z.int().describe('Bytes of the files; in `/api/ps`, of the memory that the model takes.'),
   digest: z
     .string()
     .describe(
@@ -32,7 +32,11 @@ export const psAnswer = z
       z.object({
         ...commonMembers,
         expires_at: z.string().describe('Far in the future, because the host keeps its model.'),
-        size_vram: z.int().describe('Bytes; all weights are on the GPU.'),
+        size_vram: z
+          .int()
+          .describe(
+            'Bytes of device memory: weights, caches and workspace. Equals `size`: all are on the GPU.',
+          ),
         context_length: z.int(),
       }),
     ),

@@ -42,11 +42,10 @@ export async function requireStoredOrResident(
   resident: Resident,
   requestedModel: string,
 ): Promise<StoredModel> {
-  const { state } = resident;
   const name = resident.aliases.resolve(requestedModel) ?? resident.requireModel().engine.model.id;
   const resolvedName = stripLatestTag(name);
-  if (state.kind === 'ready' && state.engine.model.id === resolvedName)
-    return { name: resolvedName, location: state.location };
+  const loaded = resident.models.find(({ engine }) => engine.model.id === resolvedName);
+  if (loaded) return { name: resolvedName, location: loaded.location };
   return await requireStoredModel(store, name);
 }
 

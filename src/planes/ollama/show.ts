@@ -72,9 +72,15 @@ function writeModelfile(name: string, system: string | undefined, parameters: re
   ].join('\n');
 }
 
-/** The metadata as JSON, without the template, which has its own member. */
-function writeModelInfo({ metadata, parameters }: ModelCard): Record<string, unknown> {
-  const info: Record<string, unknown> = { 'general.parameter_count': parameters };
+/**
+ * The metadata as JSON, without the template, which has its own member. `lathe.pooling` says how the host embeds, also
+ * where the file names no pooling.
+ */
+function writeModelInfo({ metadata, parameters, pooling }: ModelCard): Record<string, unknown> {
+  const info: Record<string, unknown> = {
+    'general.parameter_count': parameters,
+    ...(pooling === undefined ? {} : { 'lathe.pooling': pooling }),
+  };
   for (const [key, value] of metadata) {
     if (!key.startsWith('tokenizer.chat_template')) info[key] = toJsonValue(value);
   }

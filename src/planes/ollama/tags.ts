@@ -36,37 +36,41 @@ export function listRoutes(resident: Resident, store: ModelStore) {
     method: 'GET',
     path: '/api/ps',
     operationId: 'ollamaPs',
-    summary: 'The resident model',
+    summary: 'The resident models',
     responses: {
-      200: { description: 'One model, or none.', content: { 'application/json': psAnswer } },
+      200: {
+        description: 'The resident model, if any, and the embedding model, if any.',
+        content: { 'application/json': psAnswer },
+      },
     },
     async handle() {
-      const { state } = resident;
-      if (state.kind !== 'ready') return Response.json({ models: [] });
-      const row = (await listUsableModels(resident, store)).find(
-        ({ location }) => location === state.location,
-      );
-      if (!row) return Response.json({ models: [] });
-      const { sizeBytes, contextLength } = state.engine.model;
-      const entry = {
-        ...toListEntry(row, resident),
-        expires_at: new Date(state.loadedAt.getTime() + residentExpiryMs).toISOString(),
-        size_vram: sizeBytes,
-        context_length: contextLength,
-      };
-      return Response.json({ models: [entry] });
+      const rows = await listUsableModels(resident, store);
+      const models = resident.models.flatMap(({ engine, location, loadedAt }) => {
+        const row = rows.find((each) => each.location === location);
+        if (!row) return [];
+        const { memoryBytes } = engine.stats();
+        const entry = {
+          ...toListEntry(row, resident),
+          size: memoryBytes,
+          expires_at: new Date(loadedAt.getTime() + residentExpiryMs).toISOString(),
+          size_vram: memoryBytes,
+          context_length: engine.model.contextLength,
+        };
+        return [entry];
+      });
+      return Response.json({ models });
     },
   });
   return [tags, ps];
 }
 
-/** Lists the usable models, the resident one first, even where it is not stored. */
+/** Lists the usable models, the loaded ones first, even where they are not stored. */
 async function listUsableModels(resident: Resident, store: ModelStore): Promise<ModelRow[]> {
   const rows = (await store.list()).filter(({ problem }) => problem === undefined);
-  const { state } = resident;
-  if (state.kind !== 'ready') return rows;
-  const residentRow = rows.find(({ location }) => location === state.location) ?? toModelRow(state);
-  return [residentRow, ...rows.filter((row) => row !== residentRow)];
+  const loadedRows = resident.models.map(
+    (model) => rows.find(({ location }) => location === model.location) ?? toModelRow(model),
+  );
+  return [...loadedRows, ...rows.filter((row) => !loadedRows.includes(row))];
 }
 
 function toModelRow({ engine: { model }, location, loadedAt }: ReadyModel): ModelRow {
@@ -98,9 +102,8 @@ function withTag(name: string): string {
   return slashIndex === -1 ? `${name}:latest` : `${name.slice(0, slashIndex)}:${name.slice(slashIndex + 1)}`;
 }
 
-const toListEntry = (row: ModelRow, { state }: Resident) => {
-  const loadedDigest =
-    state.kind === 'ready' && state.location === row.location ? state.engine.model.digest : undefined;
+const toListEntry = (row: ModelRow, resident: Resident) => {
+  const loadedDigest = resident.loadedAt(row.location)?.engine.model.digest;
   const name = withTag(row.name);
   return {
     name,

@@ -20,10 +20,7 @@ interface EmbedOptions extends Pick<CompletionContext, 'signal' | 'span'> {
   readonly truncate?: boolean;
 }
 
-function requireDimensions(
-  { embeddingDimensions: maxDimensions = 0 }: ModelInfo,
-  requested: Dimensions,
-): void {
+function requireDimensions({ embeddingDimensions: maxDimensions }: ModelInfo, requested: Dimensions): void {
   if (typeof requested !== 'number' || requested <= maxDimensions) return;
   const message = `expected at most ${maxDimensions}, which this model's embeddings have`;
   throw invalidBodyError([{ path: 'dimensions', message }]);

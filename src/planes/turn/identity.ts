@@ -8,27 +8,19 @@ export const fingerprintOf = ({ digest }: ModelInfo): string =>
 
 export const randomSeed = (): number => randomInt(2 ** 32);
 
-/**
- * Refuses a model of the wrong kind: a generating model computes no embeddings, and an embedding model generates no
- * text.
- */
+/** Refuses a model of the wrong kind: an embedding model generates no text, while a generating model also embeds. */
 export function requireKind(
   model: Pick<ModelInfo, 'id' | 'kind'>,
   kind: ModelInfo['kind'],
   which: 'resident' | 'stored' = 'resident',
 ): void {
-  if (model.kind === kind) return;
-  const reason =
-    kind === 'embed'
-      ? 'generates text and lacks the capability `embeddings`; load a model for embeddings'
-      : 'makes embeddings and generates no text; use POST /v1/embeddings';
+  if (model.kind === kind || (kind === 'embed' && model.kind === 'generate')) return;
+  const reason = 'makes embeddings and generates no text; use POST /v1/embeddings';
   throw new HttpError(
     400,
     'unsupported_capability',
     `The ${which} model '${model.id.slice(0, 200)}' ${reason}.`,
-    {
-      param: 'model',
-    },
+    { param: 'model' },
   );
 }
 

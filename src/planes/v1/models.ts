@@ -11,19 +11,21 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     method: 'GET',
     path: '/v1/models',
     operationId: 'listModels',
-    summary: 'List the resident model, with --swap also the stored ones',
+    summary: 'List the resident models, with --swap also the stored ones',
     description:
       "Each entry has the members of OpenAI's and Anthropic's lists. A stored model is listed under its stored name, and also under its own id once it has been resident. The aliases of `--alias` come last, with `alias_of`.",
     responses: {
-      200: { description: 'The resident model first.', content: { 'application/json': modelList } },
+      200: {
+        description: 'The resident model first, then the embedding model.',
+        content: { 'application/json': modelList },
+      },
       503: openaiErrorResponse('The model is loading.'),
     },
     async handle() {
       const { state } = resident;
       if (state.kind === 'loading' && state.isFirst) throw modelLoadingError();
-      const residentEntries = state.kind === 'ready' ? [residentEntry(state, state.engine.model.id)] : [];
       const data = [
-        ...residentEntries,
+        ...resident.models.map((model) => residentEntry(model, model.engine.model.id)),
         ...(resident.canSwap ? await storedEntries(resident, store) : []),
         ...(await aliasEntries(resident, store)),
       ];
@@ -61,9 +63,8 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
         if (entry) return Response.json(entry);
       }
       const id = storedModel?.name ?? stripLatestTag(requestedModel);
-      const { state } = resident;
-      if (state.kind === 'ready' && state.location === location)
-        return Response.json(residentEntry(state, id));
+      const loaded = resident.loadedAt(location);
+      if (loaded) return Response.json(residentEntry(loaded, id));
       const row = storedModel && (await usableRows(store)).find((each) => each.location === location);
       if (row) return Response.json(storedEntry(row, id));
       const known = resident.findKnownModel(location);
@@ -76,14 +77,14 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
 
 /** Entries for the stored models that a request may name, and for the other names of the resident model. */
 async function storedEntries(resident: Resident, store: Pick<ModelStore, 'list'>): Promise<ModelEntry[]> {
-  const { state } = resident;
-  const ready = state.kind === 'ready' ? state : undefined;
+  const listed = new Set(resident.models.map(({ engine }) => engine.model.id));
   const rows = await usableRows(store);
   return rows.flatMap((row) => {
-    const isResident = ready?.location === row.location;
+    const loaded = resident.loadedAt(row.location);
     const ids = new Set([row.name, resident.findKnownModel(row.location)?.model.id ?? row.name]);
-    if (ready) ids.delete(ready.engine.model.id);
-    return Array.from(ids, (id) => (ready && isResident ? residentEntry(ready, id) : storedEntry(row, id)));
+    return [...ids]
+      .filter((id) => !listed.has(id))
+      .map((id) => (loaded ? residentEntry(loaded, id) : storedEntry(row, id)));
   });
 }
 
@@ -104,12 +105,15 @@ async function aliasEntries(resident: Resident, store: Pick<ModelStore, 'list'>)
 const usableRows = async (store: Pick<ModelStore, 'list'>): Promise<ModelRow[]> =>
   (await store.list()).filter(({ problem }) => problem === undefined);
 
-function residentEntry({ engine: { model }, loadedAt }: ReadyModel, id: string): ModelEntry {
-  const { embeddingDimensions: dimensions, contextLength, digest } = model;
+function residentEntry({ engine, loadedAt }: ReadyModel, id: string): ModelEntry {
+  const { model } = engine;
+  const { embeddingDimensions, pooling, contextLength, digest } = model;
   return {
     ...commonMembers(id, loadedAt, model),
     context_length: contextLength,
-    ...(dimensions === undefined ? {} : { embedding_dimensions: dimensions }),
+    embedding_dimensions: embeddingDimensions,
+    pooling,
+    memory_bytes: engine.stats().memoryBytes,
     digest,
   };
 }

@@ -17,7 +17,17 @@ export const modelEntry = z
       .int()
       .optional()
       .describe('Tokens of prompt and answer together, or of a text to embed. Resident model only.'),
-    embedding_dimensions: z.int().optional().describe('Embedding models only.'),
+    embedding_dimensions: z.int().optional().describe('Elements of an embedding. Resident model only.'),
+    pooling: z
+      .enum(['mean', 'cls', 'last'])
+      .optional()
+      .describe(
+        'How embeddings are pooled: as the file says; `last` for a model that generates. Resident model only.',
+      ),
+    memory_bytes: z
+      .int()
+      .optional()
+      .describe('Device memory: weights, caches and workspace. Resident model only.'),
     digest: z.string().optional().describe('Resident model only.'),
   })
   .meta({ id: 'Model' });
