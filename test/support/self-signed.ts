@@ -45,6 +45,6 @@ export function selfSigned({
   const base64 = sequence(body, ecdsaWithSha256, signature).toString('base64');
   return {
     cert: `-----BEGIN CERTIFICATE-----\n${base64.replaceAll(/.{64}(?=.)/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
-    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
   };
 }
