@@ -193,6 +193,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     observe,
     metrics,
     gateway: true,
+    truncatesChats: !(options.no_truncate ?? false),
   };
   const gateway = await closeOnFailure(
     openHostGateway({

@@ -190,6 +190,11 @@ export const optionTable = {
     value: 'N',
     help: 'limit of queued requests; further requests get 429',
   },
+  no_truncate: {
+    schema: booleanOption,
+    kind: 'flag',
+    help: 'refuse a conversation on /api/chat that exceeds the context, instead of dropping its oldest messages',
+  },
   kv_cache_bytes: {
     schema: integerBetween(1, Number.MAX_SAFE_INTEGER, ' bytes'),
     kind: 'number',

@@ -32,6 +32,8 @@ export interface HostFacts {
   readonly endpointId: string;
   /** Whether the host serves the gateway too. */
   readonly gateway?: boolean;
+  /** Whether `/api/chat` drops the oldest messages of a conversation that exceeds the context. Default: true. */
+  readonly truncatesChats?: boolean;
   /** Undefined where the host runs no agents. */
   readonly agent?: { readonly host: AgentHost; readonly facts: HostAgentData };
 }
@@ -61,7 +63,7 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
     messagesPlane(resident),
     llamaCppPlane({ resident, store, version, planes: names }),
     v1Plane(resident, store, agent?.host.hostedTools),
-    ollamaPlane({ resident, store, version }),
+    ollamaPlane({ resident, store, version, truncatesChats: facts.truncatesChats }),
     createLabPlane(resident),
     ...(agent ? [createAgentPlaneOf(agent.host)] : []),
     ...(observe ? [createObservePlane(observe)] : []),

@@ -13,7 +13,8 @@ import { scriptedServers } from '../support/serve.ts';
 const serve = scriptedServers();
 const allowed = 'https://app.example.com';
 const foreign = 'https://evil.example';
-const serveAllowing = (...origins: string[]) => serve({}, 'ready', undefined, [], origins);
+const serveAllowing = (...origins: string[]) =>
+  serve({}, 'ready', undefined, [], { allowedOrigins: origins });
 const preflightHeaders = (origin: string) => ({
   origin,
   'access-control-request-method': 'POST',

@@ -13,13 +13,19 @@ import { storeAt } from './model-store.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';
 import { ScriptedGrammars } from './scripted-grammars.ts';
 
+interface ServedOptions {
+  /** `--allowed-origin` */
+  readonly allowedOrigins?: readonly string[];
+  readonly truncatesChats?: boolean;
+}
+
 /** The planes over a scripted engine on a real port. */
 export async function serveScripted(
   script: Script = {},
   start: 'none' | 'loading' | 'ready' = 'ready',
   lab?: LabSource,
   sinks: readonly TraceSink[] = [],
-  allowedOrigins: readonly string[] = [],
+  { allowedOrigins = [], truncatesChats = true }: ServedOptions = {},
 ) {
   const engine = new ScriptedEngine(script);
   const grammars = new ScriptedGrammars();
@@ -29,7 +35,7 @@ export async function serveScripted(
   const faults: unknown[] = [];
   const store = storeAt(freshDataDir());
   const served = new ServedCounters();
-  const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0' };
+  const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0', truncatesChats };
   const planes = createHostPlanes(facts);
   const refusedOrigins: string[] = [];
   const cors = new Cors({ allowedOrigins, planes, onRefused: (message) => refusedOrigins.push(message) });
