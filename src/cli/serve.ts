@@ -222,6 +222,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     requests,
     draining: draining.signal,
     gateway: true,
+    truncatesChats: !(options.no_truncate ?? false),
   };
   const gateway = await closeOnFailure(
     openHostGateway({

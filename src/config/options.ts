@@ -220,6 +220,11 @@ export const optionTable = {
       'share of a client relative to the others, whose weight is 1, such as peer:desk=4 or address:10.0.0.7=0.5 ' +
       '(repeatable)',
   },
+  no_truncate: {
+    schema: booleanOption,
+    kind: 'flag',
+    help: 'refuse a conversation on /api/chat that exceeds the context, instead of dropping its oldest messages',
+  },
   kv_cache_bytes: {
     schema: integerBetween(1, Number.MAX_SAFE_INTEGER, ' bytes'),
     kind: 'number',

@@ -18,6 +18,7 @@ export const exposedHeaders: readonly string[] = [
   'request-id',
   'retry-after',
   'x-should-retry',
+  'x-lathe-dropped-messages',
   'www-authenticate',
   'allow',
 ];

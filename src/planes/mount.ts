@@ -41,6 +41,8 @@ export interface HostFacts {
   /** Undefined where the host stores no responses. */
   readonly responses?: ResponseStore | undefined;
   readonly background?: BackgroundResponses | undefined;
+  /** Whether `/api/chat` drops the oldest messages of a conversation that exceeds the context. Default: true. */
+  readonly truncatesChats?: boolean;
   /** Undefined where the host runs no agents. */
   readonly agent?: { readonly host: AgentHost; readonly facts: HostAgentData };
 }
@@ -90,7 +92,7 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
     messagesPlane(resident),
     llamaCppPlane({ resident, store, version, planes: names }),
     v1Plane(resident, store, { hostedTools: agent?.host.hostedTools, responses, background }),
-    ollamaPlane({ resident, store, version }),
+    ollamaPlane({ resident, store, version, truncatesChats: facts.truncatesChats }),
     createLabPlane(resident),
     ...(agent ? [createAgentPlaneOf(agent.host)] : []),
     ...(observe ? [createObservePlane(observe)] : []),

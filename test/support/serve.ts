@@ -18,19 +18,23 @@ import { storeAt } from './model-store.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';
 import { ScriptedGrammars } from './scripted-grammars.ts';
 
+interface ServedOptions {
+  readonly responses?: ResponseStore;
+  readonly queued?: QueuedResponses;
+  readonly access?: AccessControl;
+  readonly socketAgeMs?: number;
+  /** `--allowed-origin` */
+  readonly allowedOrigins?: readonly string[];
+  readonly truncatesChats?: boolean;
+}
+
 /** The planes over a scripted engine on a real port. */
 export async function serveScripted(
   script: Script = {},
   start: 'none' | 'loading' | 'ready' = 'ready',
   lab?: LabSource,
   sinks: readonly TraceSink[] = [],
-  more: {
-    readonly responses?: ResponseStore;
-    readonly queued?: QueuedResponses;
-    readonly access?: AccessControl;
-    readonly socketAgeMs?: number;
-    readonly allowedOrigins?: readonly string[];
-  } = {},
+  more: ServedOptions = {},
 ) {
   const engine = new ScriptedEngine(script);
   const grammars = new ScriptedGrammars();
@@ -40,14 +44,23 @@ export async function serveScripted(
   const faults: unknown[] = [];
   const store = storeAt(freshDataDir());
   const served = new ServedCounters();
-  const { responses, queued, access = loopbackAccess, socketAgeMs } = more;
+  const { responses, queued, access = loopbackAccess, socketAgeMs, truncatesChats = true } = more;
   const tracer = new Tracer([served, ...sinks]);
   const onFault = (_: string, error: unknown) => void faults.push(error);
   const background =
     responses &&
     queued &&
     new BackgroundResponses({ responses, queued, tracer, stopSignal: stopping.signal, onFault });
-  const facts = { resident, store, served, version: '0.0.0', endpointId: 'e0', responses, background };
+  const facts = {
+    resident,
+    store,
+    served,
+    version: '0.0.0',
+    endpointId: 'e0',
+    responses,
+    background,
+    truncatesChats,
+  };
   const planes = createHostPlanes(facts);
   const refusedOrigins: string[] = [];
   const cors = new Cors({

@@ -13,6 +13,9 @@ import { AnswerClock } from './answer-clock.ts';
 import { readModelDefaults, requireModelName, useModel } from './model.ts';
 import { type GenerationOptions, toGenerationOptions } from './options.ts';
 
+/** Response header with the number of messages that the context could not hold. */
+const droppedMessagesHeader = 'x-lathe-dropped-messages';
+
 /** How a route answers a request. */
 interface AnswerRoute {
   /** The request has no input: the model is only loaded. */
@@ -29,6 +32,8 @@ interface AnswerRoute {
 
 interface StartedAnswer extends Pick<OllamaAnswerMetadata, 'finalMembers'> {
   readonly events: AnswerBatches;
+  /** Number of messages of the conversation that the model did not get. */
+  readonly droppedMessages?: number;
 }
 
 /** Answers a request of /api/chat or /api/generate, in lines or in one body. */
@@ -50,10 +55,19 @@ export async function answer(
   const defaults = await readModelDefaults(store, name, ready);
   const options = { ...defaults.parameters, ...body.options };
   const generation = toGenerationOptions(options, engine.model.contextLength, body, param);
-  const { events, ...extraMetadata } = await start(ready, generation, defaults);
-  const answerStream = { events, metadata: { ...metadata, ...extraMetadata } };
-  const contentType = ndjsonType;
-  return await respond(ollamaWire, answerStream, { stream: body.stream !== false, contentType, asHttpError });
+  const { events, droppedMessages = 0, finalMembers } = await start(ready, generation, defaults);
+  const members = () => ({
+    ...finalMembers?.(),
+    ...(droppedMessages === 0 ? {} : { dropped_messages: droppedMessages }),
+  });
+  const answerStream = { events, metadata: { ...metadata, finalMembers: members } };
+  const response = await respond(ollamaWire, answerStream, {
+    stream: body.stream !== false,
+    contentType: ndjsonType,
+    asHttpError,
+  });
+  if (droppedMessages > 0) response.headers.set(droppedMessagesHeader, String(droppedMessages));
+  return response;
 }
 
 /** Refuses `think` where the model does not support it. */

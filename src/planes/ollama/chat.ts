@@ -10,13 +10,15 @@ import { modelErrorResponses } from './error-responses.ts';
 import { toChatInput } from './chat-input.ts';
 import { truncateToContext } from './truncate.ts';
 
-export function chatRoute(resident: Resident, store: ModelStore) {
+/** @param truncatesChats whether conversations that exceed the context lose their oldest turns by default */
+export function chatRoute(resident: Resident, store: ModelStore, truncatesChats: boolean) {
   return defineRoute({
     method: 'POST',
     path: '/api/chat',
     operationId: 'ollamaChat',
     summary: 'Continue a conversation',
-    description: "Ollama's chat, in lines of JSON unless `stream` is false. Unknown members are ignored.",
+    description:
+      "Ollama's chat, in lines of JSON unless `stream` is false. Unknown members are ignored. Where the oldest messages were dropped, the response has their number in the header `x-lathe-dropped-messages`, and the last line in `dropped_messages`.",
     body: chatRequest,
     acceptsLooseContentType: true,
     completion: { wire: 'ollama', operation: 'chat', streams: true },
@@ -35,13 +37,12 @@ export function chatRoute(resident: Resident, store: ModelStore) {
         async start(ready, drawing, defaults) {
           const fullInput = toChatInput(body, defaults);
           const { engine } = ready;
-          const input =
-            body.truncate === false
-              ? fullInput
-              : await truncateToContext(engine, fullInput, drawing.maxTokens);
-          return {
-            events: (await startChat(ready, { ...drawing, input }, context.signal, context.span)).events,
-          };
+          const { input, droppedMessages } =
+            (body.truncate ?? truncatesChats)
+              ? await truncateToContext(engine, fullInput, drawing.maxTokens)
+              : { input: fullInput, droppedMessages: 0 };
+          const { events } = await startChat(ready, { ...drawing, input }, context.signal, context.span);
+          return { events, droppedMessages };
         },
       }),
   });

@@ -17,9 +17,11 @@ interface OllamaPlaneOptions {
   readonly resident: Resident;
   readonly store: ModelStore;
   readonly version: string;
+  /** Whether conversations that exceed the context lose their oldest messages by default. Default: true. */
+  readonly truncatesChats?: boolean | undefined;
 }
 
-export function ollamaPlane({ resident, store, version }: OllamaPlaneOptions): Plane {
+export function ollamaPlane({ resident, store, version, truncatesChats = true }: OllamaPlaneOptions): Plane {
   return {
     name: 'ollama',
     summary: "Ollama's wire: completions, embeddings and stored models.",
@@ -30,7 +32,7 @@ export function ollamaPlane({ resident, store, version }: OllamaPlaneOptions): P
     routes: [
       ...serviceRoutes(version),
       generateRoute(resident, store),
-      chatRoute(resident, store),
+      chatRoute(resident, store, truncatesChats),
       ...embedRoutes(resident),
       ...listRoutes(resident, store),
       showRoute(resident, store),

@@ -3,6 +3,13 @@ import type { Engine } from '../../engine/index.ts';
 import { HttpError } from '../../http/error.ts';
 import { preparePrompt } from '../turn/chat.ts';
 
+/** A conversation that fits the context. */
+interface TruncatedChat {
+  readonly input: ChatInput;
+  /** Number of messages that were dropped. */
+  readonly droppedMessages: number;
+}
+
 /**
  * Drops the oldest turns of a conversation that exceeds the context. System messages stay, and the rest begins with a
  * user turn, as templates require. Binary search finds the fewest turns to drop.
@@ -12,7 +19,7 @@ export async function truncateToContext(
   engine: Engine,
   input: ChatInput,
   maxTokens: (promptTokens: number) => number,
-): Promise<ChatInput> {
+): Promise<TruncatedChat> {
   const findOverflow = async (candidate: ChatInput): Promise<HttpError | undefined> => {
     try {
       maxTokens((await preparePrompt(engine, candidate)).prompt.length);
@@ -23,7 +30,7 @@ export async function truncateToContext(
     }
   };
   const tooLong = await findOverflow(input);
-  if (!tooLong) return input;
+  if (!tooLong) return { input, droppedMessages: 0 };
   const { messages } = input;
   const [, ...starts] = messages.flatMap(({ role }, index) => (role === 'user' ? [index] : []));
   const startingAt = (start: number): ChatInput => ({
@@ -39,5 +46,6 @@ export async function truncateToContext(
   }
   const start = starts[low];
   if (start === undefined) throw tooLong;
-  return startingAt(start);
+  const truncated = startingAt(start);
+  return { input: truncated, droppedMessages: messages.length - truncated.messages.length };
 }

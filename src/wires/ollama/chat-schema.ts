@@ -73,6 +73,8 @@ export const chatRequest = requestBodySchema('OllamaChatRequest', {
   tools: toolList(tool).nullish().describe('Functions that the model may call.'),
   truncate: flag
     .nullish()
-    .describe('Drop the oldest messages where the context cannot hold all. Default true.'),
+    .describe(
+      'Drop the oldest messages where the context cannot hold all. Default true, with `--no-truncate` false.',
+    ),
 });
 export type ChatRequest = z.infer<typeof chatRequest>;

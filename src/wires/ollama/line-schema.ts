@@ -42,6 +42,10 @@ export const chatLine = z
     }),
     logprobs,
     done: z.boolean(),
+    dropped_messages: z
+      .int()
+      .optional()
+      .describe('Number of messages that the context could not hold, where there are any; on the last line.'),
     ...finalMembers,
   })
   .meta({ id: 'OllamaChatLine' });
