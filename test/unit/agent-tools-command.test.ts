@@ -223,6 +223,21 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
     expect(processes('sleep 16180')).toEqual([]);
   });
 
+  it('is ended at any moment of its start', async () => {
+    const world = await sandbox();
+    const { payload } = await world.proposed('run_command', { argv: ['sleep', '14142'] });
+    const tool = world.tool('run_command');
+    if (tool.kind !== 'change') throw new Error('no change');
+    for (let ms = 0; ms < 30; ms += 1) {
+      const stopping = new AbortController();
+      const running = tool.apply(payload, stopping.signal);
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      stopping.abort(new Error('stopped'));
+      await expect(running).rejects.toThrow('stopped');
+    }
+    expect(processes('sleep 14142')).toEqual([]);
+  });
+
   it('limits endless output', async () => {
     const world = await sandbox({ sandboxLimits: { printedBytes: 8 * 1024 * 1024 } });
     const yes = await shell(world, 'yes');

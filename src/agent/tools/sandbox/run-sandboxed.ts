@@ -63,6 +63,8 @@ export async function runSandboxed(
     if (sandboxPid !== undefined && child.exitCode === null && child.signalCode === null)
       killProcess(sandboxPid);
     child.kill('SIGKILL');
+    // While bwrap sets the sandbox up, its child does not end with it yet, and would run the command to its end.
+    if (child.pid !== undefined) killProcess(-child.pid);
   };
   const streams = child.stdio.slice(1, 3) as Readable[];
   for (const stream of streams) {
