@@ -2,11 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { AppOptions } from './app.ts';
+import { type Admission, readAdmission, withAdmission } from './admission.ts';
+import { foreignOriginMessage, pathOf } from './cors.ts';
+import { Deadline } from './deadline.ts';
 import { noopTracer } from '../tracing/index.ts';
 import { endingOf } from './ending.ts';
 import { ClientGone, HttpError } from './error.ts';
 import { newHostRequestId } from './request-id.ts';
-import { bodyLimitBytes, type Caller, type Plane } from './route.ts';
+import { bodyLimitBytes, type Caller, type Plane, type RequestHead } from './route.ts';
 import type { UpgradeHandler } from './server.ts';
 import { SocketConnection } from './socket-connection.ts';
 import type { SocketRoute, SocketSession } from './socket-route.ts';
@@ -19,6 +22,14 @@ export interface SocketsOptions extends AppOptions {
 }
 
 type PlaneSocketRoute = SocketRoute & { readonly plane: Plane };
+
+/** What a connection is for. */
+interface Endpoint {
+  readonly route: PlaneSocketRoute;
+  readonly session: SocketSession;
+  /** From the headers of the request that opened the connection; its time limit is that of each turn. */
+  readonly admission: Admission;
+}
 
 /** The WebSocket endpoints of the planes. */
 export class Sockets implements UpgradeHandler {
@@ -42,19 +53,24 @@ export class Sockets implements UpgradeHandler {
 
   accepts({ headers, url, method }: IncomingMessage): boolean {
     return (
-      method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket' && this.#routes.has(pathOf(url))
+      method === 'GET' &&
+      headers.upgrade?.toLowerCase() === 'websocket' &&
+      this.#routes.has(pathOf(url ?? ''))
     );
   }
 
   async upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer): Promise<HttpError | undefined> {
-    const route = this.#routes.get(pathOf(incoming.url));
+    const route = this.#routes.get(pathOf(incoming.url ?? ''));
     if (!route) return undefined;
     try {
       if (this.#isClosing) throw shuttingDownError();
-      refuseForeignPage(incoming);
-      const session = route.open(await this.#authenticate(incoming, route));
+      this.#refuseForeignPage(incoming);
+      const { headers, remoteAddress } = headOf(incoming);
+      const caller = await this.#authenticate(incoming, route);
+      const admission = readAdmission(caller, { headers, remoteAddress });
+      const session = route.open(caller);
       this.#server.handleUpgrade(incoming, socket, head, (accepted) =>
-        this.#connect(accepted, incoming, { route, session }),
+        this.#connect(accepted, incoming, { route, session, admission }),
       );
       return undefined;
     } catch (error) {
@@ -62,11 +78,7 @@ export class Sockets implements UpgradeHandler {
     }
   }
 
-  #connect(
-    accepted: WebSocket,
-    incoming: IncomingMessage,
-    { route, session }: { readonly route: PlaneSocketRoute; readonly session: SocketSession },
-  ): void {
+  #connect(accepted: WebSocket, incoming: IncomingMessage, { route, session, admission }: Endpoint): void {
     const connection = new SocketConnection(accepted, {
       maxAgeMs: this.#options.maxAgeMs ?? defaultMaxAgeMs,
       writeRefusal: (error) => session.refusal(error),
@@ -76,7 +88,10 @@ export class Sockets implements UpgradeHandler {
         if (caller instanceof Error) {
           await sendAll(connection, [session.refusal(this.#asHttpError(caller, newHostRequestId()))]);
           connection.end('policyViolation');
-        } else await this.#turn(connection, message, { route, session, caller: caller as Caller });
+        } else
+          await withAdmission({ admission }, () =>
+            this.#turn(connection, message, { route, session, admission, caller: caller as Caller }),
+          );
       },
     });
     this.#connections.add(connection);
@@ -87,11 +102,7 @@ export class Sockets implements UpgradeHandler {
   async #turn(
     connection: SocketConnection,
     message: Buffer,
-    {
-      route: { route },
-      session,
-      caller,
-    }: { readonly route: PlaneSocketRoute; readonly session: SocketSession; readonly caller: Caller },
+    { route: { route }, session, admission, caller }: Endpoint & { readonly caller: Caller },
   ): Promise<void> {
     const { stopSignal, watch = noopTracer } = this.#options;
     const requestId = newHostRequestId();
@@ -103,7 +114,9 @@ export class Sockets implements UpgradeHandler {
       { traceparent: undefined },
     );
     const finished = Promise.withResolvers<void>();
-    const signal = AbortSignal.any([connection.signal, stopSignal]);
+    const deadline = new Deadline();
+    deadline.start(admission.timeoutMs);
+    const signal = AbortSignal.any([connection.signal, stopSignal, deadline.signal]);
     const asHttpError = (error: unknown) => this.#asHttpError(error, requestId);
     try {
       const turn = { ...caller, requestId, signal, finished: finished.promise, span, asHttpError };
@@ -114,24 +127,31 @@ export class Sockets implements UpgradeHandler {
       span.end(endingOf(failure, span.attributes));
       if (!(failure instanceof ClientGone)) await sendAll(connection, session.failure(asHttpError(failure)));
     } finally {
+      deadline.clear();
       finished.resolve();
     }
   }
 
   async #authenticate(incoming: IncomingMessage, { plane, route }: PlaneSocketRoute): Promise<Caller> {
     const { access } = this.#options;
-    const headers = new Headers();
-    for (const [name, value] of Object.entries(incoming.headersDistinct))
-      for (const one of value ?? []) headers.append(name, one);
-    const { remoteAddress } = incoming.socket;
+    const { headers, remoteAddress } = headOf(incoming);
     const caller = await access.authenticate({
       method: route.method,
-      path: pathOf(incoming.url),
+      path: pathOf(incoming.url ?? ''),
       headers,
       remoteAddress,
     });
     access.requireRouteScope(caller, plane.name, route);
     return caller;
+  }
+
+  /** A browser connects to any host, and names the page's origin. */
+  #refuseForeignPage({ url = '', headers: { origin, host } }: IncomingMessage): void {
+    if (origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)) return;
+    const { cors } = this.#options;
+    if (cors?.allows(pathOf(url), origin)) return;
+    const message = cors?.refusalMessage(pathOf(url), origin) ?? foreignOriginMessage(origin, false);
+    throw new HttpError(403, 'foreign_origin', message);
   }
 
   #asHttpError(error: unknown, requestId: string): HttpError {
@@ -155,21 +175,20 @@ export class Sockets implements UpgradeHandler {
   }
 }
 
-const pathOf = (url = ''): string => url.split('?', 1)[0] ?? '';
+/** The part of a request that access and admission depend on. */
+function headOf({
+  headersDistinct,
+  socket,
+}: IncomingMessage): Pick<RequestHead, 'headers' | 'remoteAddress'> {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(headersDistinct))
+    for (const one of value ?? []) headers.append(name, one);
+  return { headers, remoteAddress: socket.remoteAddress };
+}
 
 /** Messages that the client does not take are lost. */
 async function sendAll(connection: SocketConnection, messages: readonly string[]): Promise<void> {
   for (const message of messages) await connection.send(message).catch(() => undefined);
-}
-
-/** A browser connects to any host, and names the page's origin. */
-function refuseForeignPage({ headers: { origin, host } }: IncomingMessage): void {
-  if (origin === undefined || (URL.canParse(origin) && new URL(origin).host === host)) return;
-  throw new HttpError(
-    403,
-    'foreign_origin',
-    `A page of another origin '${origin.slice(0, 100)}' may not use this host; connect without Origin.`,
-  );
 }
 
 const shuttingDownError = (): HttpError => new HttpError(503, 'shutting_down', 'The host is shutting down.');

@@ -215,11 +215,38 @@ describe('responses over a WebSocket', () => {
     });
   });
 
+  test('turns have the client, priority and time limit of the request that opened the connection', async () => {
+    const held = Promise.withResolvers<void>();
+    const { url, engine } = await serve({
+      hold: () => (engine.requests.length > 1 ? held.promise : undefined),
+    });
+    const headers = {
+      authorization: 'Bearer own',
+      'x-request-priority': 'batch',
+      'x-request-timeout': '1',
+    };
+    const { complete, ask } = await connect(url, { headers });
+    await complete({ input: 'hi' });
+    expect(engine.requests[0]).toMatchObject({
+      client: expect.stringMatching(/^key:[0-9a-f]{16}$/),
+      priority: 'batch',
+    });
+    expect(await ask({ input: 'hi' })).toMatchObject({ type: expect.stringMatching(/error|failed/) });
+    held.resolve();
+    const refused = connect(url, { headers: { 'x-request-priority': 'high', 'x-request-timeout': '-1' } });
+    await expect(refused).rejects.toThrow(/^400 .*x-request-priority.*x-request-timeout/);
+  });
+
   test('who may not ask may not connect: foreign hosts, pages and callers', async () => {
     const { url } = await serve();
     await expect(connect(url, { headers: { host: 'evil.example' } })).rejects.toThrow('403');
     await expect(connect(url, { origin: 'https://evil.example' })).rejects.toThrow('foreign_origin');
     await (await connect(url, { origin: url })).complete({ input: 'hi' });
+    const allowing = await serve({}, 'ready', undefined, [], { allowedOrigins: ['https://app.example'] });
+    await (await connect(allowing.url, { origin: 'https://app.example' })).complete({ input: 'hi' });
+    await expect(connect(allowing.url, { origin: 'https://evil.example' })).rejects.toThrow(
+      '--allowed-origin https://evil.example',
+    );
     await expect(connect(`${url}/v1/x`)).rejects.toThrow('404');
     let isRevoked = false;
     const access: AccessControl = {
