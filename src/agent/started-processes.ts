@@ -1,7 +1,9 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { killMarked } from './marked-processes.ts';
 
-interface StartedProcess {
+/** A process by its number. */
+interface NumberedProcess {
   readonly pid: number;
   /** Start time of the process, in clock ticks since the boot. */
   readonly started: string;
@@ -9,6 +11,13 @@ interface StartedProcess {
   /** Whether it leads a process group of its own. */
   readonly isGroup: boolean;
 }
+
+/** Processes by a text in their command lines. */
+interface MarkedProcess {
+  readonly mark: string;
+  readonly boot: string;
+}
+type StartedProcess = NumberedProcess | MarkedProcess;
 
 /**
  * Records of the programs that a host has started, MCP servers and commands. A host that was killed cannot end them, and
@@ -26,10 +35,23 @@ export class StartedProcesses {
   add(pid: number | undefined, { isGroup }: { readonly isGroup: boolean }): () => void {
     const started = pid === undefined ? undefined : startTimeOf(pid);
     if (this.#folder === undefined || pid === undefined || started === undefined) return () => undefined;
-    const path = join(this.#folder, `${pid}.json`);
-    const record: StartedProcess = { pid, started, boot: bootId(), isGroup };
+    return this.#write(String(pid), { pid, started, boot: bootId(), isGroup });
+  }
+
+  /**
+   * Records a program before it is started, so that it is found whenever the host is killed, with the processes that have its
+   * command line. @param mark a text that no other command line has
+   */
+  addMarked(mark: string): () => void {
+    if (this.#folder === undefined) return () => undefined;
+    return this.#write(mark, { mark, boot: bootId() });
+  }
+
+  #write(name: string, record: StartedProcess): () => void {
+    const folder = this.#folder ?? '';
+    const path = join(folder, `${name}.json`);
     try {
-      mkdirSync(this.#folder, { recursive: true });
+      mkdirSync(folder, { recursive: true });
       writeFileSync(path, JSON.stringify(record));
     } catch {
       // On a full disk the program runs without a record.
@@ -44,23 +66,27 @@ export class StartedProcesses {
     for (const name of listFiles(this.#folder)) {
       const path = join(this.#folder, name);
       const record = readRecord(path);
-      if (record && record.boot === bootId() && isStillOurs(record)) ended += Number(kill(record));
+      if (record?.boot === bootId()) ended += Number(endLeftover(record));
       rmSync(path, { force: true });
     }
     return ended;
   }
 }
 
+/** @returns whether the program was running */
+const endLeftover = (record: StartedProcess): boolean =>
+  'mark' in record ? killMarked(record.mark) : isStillOurs(record) && kill(record);
+
 /**
  * Its pid may be that of another process by now. Where no process has it, a group of that number is what the ended leader has
  * left: a number is not given away while a group has it.
  */
-function isStillOurs({ pid, started, isGroup }: StartedProcess): boolean {
+function isStillOurs({ pid, started, isGroup }: NumberedProcess): boolean {
   const current = startTimeOf(pid);
   return current === started || (isGroup && current === undefined);
 }
 
-function kill({ pid, isGroup }: StartedProcess): boolean {
+function kill({ pid, isGroup }: NumberedProcess): boolean {
   try {
     process.kill(isGroup ? -pid : pid, 'SIGKILL');
     return true;
@@ -79,8 +105,11 @@ function listFiles(folder: string): string[] {
 
 function readRecord(path: string): StartedProcess | undefined {
   try {
-    const record = JSON.parse(readFileSync(path, 'utf8')) as Partial<StartedProcess>;
-    return Number.isSafeInteger(record.pid) && (record.pid ?? 0) > 1 ? (record as StartedProcess) : undefined;
+    const record = JSON.parse(readFileSync(path, 'utf8')) as Partial<NumberedProcess & MarkedProcess>;
+    // An empty text would be in every command line.
+    const isMarked = typeof record.mark === 'string' && record.mark.length > 20;
+    const isNumbered = Number.isSafeInteger(record.pid) && (record.pid ?? 0) > 1;
+    return isMarked || isNumbered ? (record as StartedProcess) : undefined;
   } catch {
     // The host was killed while it wrote this.
     return undefined;

@@ -123,6 +123,7 @@ describe('from the stub to a verdict', () => {
       status: 200,
       body: { bound: true, drift: { components: 9, positions: 48, top1_agreement: 1 } },
     });
+    expect(bound.body).not.toHaveProperty('drift_together');
     expect((bound.body as BindOutcome).drift?.worst_kl).toBeLessThan(1e-6);
     expect(await kernelOn('layers.1.attn.norm')).toBe('walk.norm');
     expect(await kernelOn('layers.1.ffn.norm')).toMatch(/^builtin:/);

@@ -108,7 +108,7 @@ describe('what the telemetry measures', () => {
     const body = { ...hi, model: 'scripted', max_tokens: 4, stream: false };
     const other = { prompt: 'hi', input_prefix: 'a', input_suffix: 'b' };
     for (const [index, path] of completions.entries()) {
-      const requestBody = path.endsWith('/responses')
+      const requestBody = /\/responses(?:\/compact)?$/.test(path)
         ? { input: 'hi', stream: false }
         : { ...body, ...other };
       const answer = await post(path, requestBody);

@@ -192,7 +192,7 @@ const wires = [
   ['llama-cpp', '/completion', { prompt: 'Hello?' }, { prompt: [] }],
 ] as const;
 
-/** On each wire: whole, piece by piece, refused. */
+/** On each wire: whole, piece by piece, refused; embeddings once. */
 export async function driveCompletions(at: WatchedHost): Promise<CompletionCall[]> {
   const calls: CompletionCall[] = [];
   const ask = async (wire: string, path: string, body: object, stream: boolean) => {
@@ -202,7 +202,7 @@ export async function driveCompletions(at: WatchedHost): Promise<CompletionCall[
       body: JSON.stringify({ model: 'scripted', ...body, stream }),
     });
     const text = await response.text();
-    if (response.ok && !stream) expect(text).toContain(answered.join(''));
+    if (response.ok && !stream && wire !== 'embeddings') expect(text).toContain(answered.join(''));
     const id = response.headers.get('x-request-id') ?? '';
     calls.push({ wire, path, stream, id, status: response.status });
   };
@@ -211,7 +211,6 @@ export async function driveCompletions(at: WatchedHost): Promise<CompletionCall[
     await ask(wire, path, body, true);
     await ask(wire, path, wrong, false);
   }
-  // The model makes texts only.
   await ask('embeddings', '/v1/embeddings', { input: 'Hello?' }, false);
   return calls;
 }

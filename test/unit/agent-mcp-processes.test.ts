@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { StartedProcesses } from '../../src/agent/started-processes.ts';
 import { isAlive } from '../support/mcp-servers.ts';
@@ -81,6 +83,27 @@ describe.skipIf(process.platform !== 'linux')(
       expect(await isAlive(left)).toBe(true);
       expect(new StartedProcesses(folder).endLeftovers()).toBe(1);
       await gone(left);
+    });
+
+    test('is ended by its command line, in whatever group it is, and what has another one is left alone', async () => {
+      const mark = `lathe-${randomUUID()}`;
+      const processes = new StartedProcesses(folder);
+      const forget = processes.addMarked(mark);
+      const [own, other] = [mark, 'lathe-other'].map((text) =>
+        spawn('sh', ['-c', 'sleep 300 & echo $!; wait', text], {
+          detached: true,
+          stdio: ['ignore', 'pipe', 'ignore'],
+        }),
+      );
+      await Promise.all([own, other].map((child) => child && once(child.stdout as Readable, 'data')));
+      // As a later start of the host.
+      expect(new StartedProcesses(folder).endLeftovers()).toBe(1);
+      await gone(own?.pid ?? 0);
+      expect(await isAlive(other?.pid ?? 0)).toBe(true);
+      process.kill(-(other?.pid ?? 0), 'SIGKILL');
+      process.kill(-(own?.pid ?? 0), 'SIGKILL');
+      expect(await readdir(folder)).toEqual([]);
+      forget();
     });
 
     test('another process with its pid is left alone, and so is what cannot be read', async () => {

@@ -225,7 +225,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
 
   it('is ended at any moment of its start', async () => {
     const world = await sandbox();
-    const { payload } = await world.proposed('run_command', { argv: ['sleep', '14142'] });
+    const { payload } = await world.proposed('run_command', { argv: ['sleep', '17320'] });
     const tool = world.tool('run_command');
     if (tool.kind !== 'change') throw new Error('no change');
     for (let ms = 0; ms < 30; ms += 1) {
@@ -235,7 +235,7 @@ describe.skipIf(typeof found === 'string')(`run_command${why}`, () => {
       stopping.abort(new Error('stopped'));
       await expect(running).rejects.toThrow('stopped');
     }
-    expect(processes('sleep 14142')).toEqual([]);
+    expect(processes('sleep 17320')).toEqual([]);
   });
 
   it('limits endless output', async () => {

@@ -31,7 +31,8 @@ describeStores('a gateway that is killed while it reserves and settles', (url, k
       );
       const outs = children.map((child: ChildProcess) => linesOf(child));
       for (const out of outs) expect(await out.sees(/^open$/), `${about}: ${out.stderr()}`).toBe(true);
-      if (random(3) > 0) await outs[0]?.sees(/^paid/);
+      // In the first round something is always paid, however slow the machine is.
+      if (round === 0 || random(3) > 0) await outs[0]?.sees(/^paid/);
       await pause(random(200));
       for (const [index, child] of children.entries()) {
         child.kill('SIGKILL');

@@ -67,7 +67,7 @@ describe('kernels that are bound together', () => {
 
   it('are not measured where there is one kernel, or one that was never compared', async () => {
     const { check, tried } = checkOf(1);
-    const again = { ...norm, target: 'layers.1.attn.norm' };
+    const again = boundKernel('rms_norm', 'layers.1.attn.norm');
     expect(await check.requireTogether([norm, again], signal)).toBeUndefined();
     const unverified = boundKernel('embed', 'embed', { unverified: true });
     expect(await check.requireTogether([norm, unverified], signal)).toBeUndefined();

@@ -61,7 +61,7 @@ export class DriftCheck {
    * @throws LabError `not_bindable` when the model computes something else then
    */
   async requireTogether(next: readonly BoundKernel[], signal: AbortSignal): Promise<Measured | undefined> {
-    const kernels = [...new Set(next.map(({ registered }) => registered))];
+    const kernels = [...new Map(next.map(({ digest, registered }) => [digest, registered])).values()];
     if (kernels.length < 2 || kernels.some(({ report }) => report.unverified)) return undefined;
     const drift = await this.#measure(next, signal);
     signal.throwIfAborted();

@@ -19,7 +19,7 @@ export interface TelemetrySources {
 
 /** Lists the routes with a `completion`, except embeddings. */
 const coverage =
-  'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /chat/completions, /responses, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings are not counted.';
+  'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/responses/compact, /v1/messages, /chat/completions, /responses, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings are not counted.';
 
 /** Losses of the GPU since the loaded models were loaded. */
 export const countDeviceLosses = ({ models }: Resident): number =>

@@ -95,12 +95,13 @@ export class Bubblewrap {
   /**
    * Builds the command line.
    * @param cwd absolute path inside the sandbox
+   * @param options.mark a text by which bwrap's processes are found
    */
   buildCommand(
     argv: readonly string[],
     mounts: Mounts,
     { cwd, ...limits }: SandboxLimits & { readonly cwd: string },
-    infoFd?: number,
+    { infoFd, mark }: { readonly infoFd?: number; readonly mark?: string } = {},
   ): string[] {
     const namespaces = ['user', 'pid', 'net', 'ipc', 'uts', 'cgroup-try'].map((one) => `--unshare-${one}`);
     return [
@@ -108,6 +109,8 @@ export class Bubblewrap {
       ['bwrap', ...namespaces, ...this.#usernsArguments, '--die-with-parent', '--new-session'],
       ['--cap-drop', 'ALL', '--hostname', 'sandbox'],
       infoFd === undefined ? [] : ['--info-fd', String(infoFd)],
+      // A variable that is not set: the option changes nothing but the command line.
+      mark === undefined ? [] : ['--unsetenv', mark],
       mountArguments(mounts, limits.scratchBytes),
       ['--chdir', cwd, '--', ...argv],
     ].flat();

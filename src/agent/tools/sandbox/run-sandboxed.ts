@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
+import { killMarked } from '../../marked-processes.ts';
 import type { StartedProcesses } from '../../started-processes.ts';
 import type { OnOutput } from '../../tool.ts';
 import { withoutInherited } from './inherited-descriptors.ts';
@@ -45,26 +47,31 @@ export async function runSandboxed(
 ): Promise<CommandResult> {
   signal.throwIfAborted();
   const group = bubblewrap.createGroup(limits);
-  const commandLine = bubblewrap.buildCommand(argv, mounts, { ...limits, cwd }, infoFd);
+  const mark = `lathe-${randomUUID()}`;
+  const commandLine = bubblewrap.buildCommand(argv, mounts, { ...limits, cwd }, { infoFd, mark });
   const [program = '', ...args] = [...(group?.commandPrefix ?? []), ...commandLine];
+  // bwrap ends with its parent, and the first process of the namespace with it, but neither before it has asked for that.
+  const forgetMark = processes?.addMarked(mark);
   const child = withoutInherited(['ignore', 'pipe', 'pipe', 'pipe'], (stdio) =>
-    // In a group of its own, by which what a killed bwrap leaves behind is found.
+    // In a session and a group of its own, without a terminal.
     spawn(program, args, { env: sandboxEnvironment, stdio, detached: true }),
   );
-  // bwrap ends with its parent, and its child with it, but neither before it has asked for that.
-  const forget = processes?.add(child.pid, { isGroup: true });
+  const forgetGroup = processes?.add(child.pid, { isGroup: true });
   const output = new CommandOutput(outputPartBytes, save);
   let endReason: string | undefined;
   let sandboxPid: number | undefined;
   let stopMonitor = () => {};
+  /**
+   * Kills bwrap and the first process of the namespace, whose end ends all others. That process leaves the group while the
+   * sandbox is set up; bwrap has no command line for a moment when it is started.
+   */
+  const killAll = () => {
+    if (child.pid !== undefined) killGroup(child.pid);
+    killMarked(mark);
+  };
   const end = (reason: string) => {
     endReason ??= reason;
-    // Killing the first process of the namespace ends all others. Its pid is valid while bwrap runs.
-    if (sandboxPid !== undefined && child.exitCode === null && child.signalCode === null)
-      killProcess(sandboxPid);
-    child.kill('SIGKILL');
-    // While bwrap sets the sandbox up, its child does not end with it yet, and would run the command to its end.
-    if (child.pid !== undefined) killProcess(-child.pid);
+    if (child.exitCode === null && child.signalCode === null) killAll();
   };
   const streams = child.stdio.slice(1, 3) as Readable[];
   for (const stream of streams) {
@@ -93,7 +100,11 @@ export async function runSandboxed(
     const code = await new Promise<number | null>((resolve, reject) => {
       child.on('error', reject);
       child.on('spawn', () => lowerPriority(child.pid));
-      child.on('exit', resolve);
+      child.on('exit', (exitCode) => {
+        // Who else killed bwrap may have left the command behind.
+        if (exitCode === null) killAll();
+        resolve(exitCode);
+      });
     });
     // All processes have ended with the namespace, so the pipes will close.
     await Promise.all(streams.map(waitForClose));
@@ -108,7 +119,8 @@ export async function runSandboxed(
     clearTimeout(timer);
     signal.removeEventListener('abort', abort);
     stopMonitor();
-    forget?.();
+    forgetMark?.();
+    forgetGroup?.();
     for (const stream of [...streams, infoStream]) stream.destroy();
     await output.close();
     await group?.remove();
@@ -124,11 +136,11 @@ function lowerPriority(pid: number | undefined): void {
   }
 }
 
-function killProcess(pid: number): void {
+function killGroup(pid: number): void {
   try {
-    process.kill(pid, 'SIGKILL');
+    process.kill(-pid, 'SIGKILL');
   } catch {
-    // The process has already ended.
+    // All of it has ended.
   }
 }
 
