@@ -109,7 +109,7 @@ describe('what the telemetry measures', () => {
     const other = { prompt: 'hi', input_prefix: 'a', input_suffix: 'b' };
     for (const [index, path] of completions.entries()) {
       const requestBody = /\/responses(?:\/compact)?$/.test(path)
-        ? { input: 'hi', stream: false }
+        ? { model: 'scripted', input: 'hi', stream: false }
         : { ...body, ...other };
       const answer = await post(path, requestBody);
       expect([path, answer.status, await answer.text()]).toEqual([path, 200, expect.any(String)]);
