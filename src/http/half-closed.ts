@@ -43,7 +43,7 @@ export function answerHalfClosed(server: Server): void {
       if (next) next.bytesBefore = socket.bytesWritten;
     });
   });
-  // Of a TLS connection, HTTP sees the decrypted socket.
+  // HTTP sees the decrypted socket of a TLS connection.
   server.on(server instanceof TlsServer ? 'secureConnection' : 'connection', (socket: Socket) => {
     socket.once('end', () => {
       const [pending, ...others] = open.get(socket) ?? [];

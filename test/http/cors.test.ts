@@ -95,7 +95,7 @@ describe('an allowed origin', () => {
     const stream = await send('/v1/chat/completions', chat);
     expect(stream.headers.get('content-type')).toContain('text/event-stream');
     await readable(stream);
-    await readable(await send('/v1/nowhere'));
+    await readable(await send('/v1/absent'));
     await readable(await send('/v1/chat/completions', { method: 'PATCH' }));
     await readable(await send('/v1/chat/completions', { method: 'POST', body: '{' }));
     await readable(await send('/v1/chat/completions', { ...chat, headers: { origin: allowed } }));

@@ -251,10 +251,7 @@ describe('the host as a process', () => {
     for (const [args, fault] of [
       [['--tls-cert', 'c.pem'], '--tls-cert needs --tls-key'],
       [['--tls-key', 'k.pem'], '--tls-key needs --tls-cert'],
-      [
-        ['--tls-cert', '/nowhere/c', '--tls-key', '/nowhere/k'],
-        '--tls-key /nowhere/k: there is no such file',
-      ],
+      [['--tls-cert', '/absent/c', '--tls-key', '/absent/k'], '--tls-key /absent/k: there is no such file'],
     ] as const) {
       const host = startScriptedHost(['--port', '0', ...args]);
       expect((await host.exit).code).toBe(2);

@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { StartedProcesses } from '../../src/agent/started-processes.ts';
 import { isAlive } from '../support/mcp-servers.ts';
@@ -89,19 +88,21 @@ describe.skipIf(process.platform !== 'linux')(
       const mark = `lathe-${randomUUID()}`;
       const processes = new StartedProcesses(folder);
       const forget = processes.addMarked(mark);
-      const [own, other] = [mark, 'lathe-other'].map((text) =>
-        spawn('sh', ['-c', 'sleep 300 & echo $!; wait', text], {
+      const startShell = async (text: string) => {
+        const child = spawn('sh', ['-c', 'sleep 300 & echo $!; wait', text], {
           detached: true,
           stdio: ['ignore', 'pipe', 'ignore'],
-        }),
-      );
-      await Promise.all([own, other].map((child) => child && once(child.stdout as Readable, 'data')));
+        });
+        await once(child.stdout, 'data');
+        return child;
+      };
+      const [own, other] = await Promise.all([startShell(mark), startShell('lathe-other')]);
       // As a later start of the host.
       expect(new StartedProcesses(folder).endLeftovers()).toBe(1);
-      await gone(own?.pid ?? 0);
-      expect(await isAlive(other?.pid ?? 0)).toBe(true);
-      process.kill(-(other?.pid ?? 0), 'SIGKILL');
-      process.kill(-(own?.pid ?? 0), 'SIGKILL');
+      await gone(own.pid ?? 0);
+      expect(await isAlive(other.pid ?? 0)).toBe(true);
+      process.kill(-(other.pid ?? 0), 'SIGKILL');
+      process.kill(-(own.pid ?? 0), 'SIGKILL');
       expect(await readdir(folder)).toEqual([]);
       forget();
     });

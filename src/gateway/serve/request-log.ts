@@ -7,7 +7,6 @@ import type {
   TraceSink,
   TraceSpan,
 } from '../../tracing/index.ts';
-import { formatDollars } from '../cli/money.ts';
 
 export const logFormats = ['text', 'json'] as const;
 export type LogFormat = (typeof logFormats)[number];
@@ -122,12 +121,8 @@ const round = (ms: number | undefined): number | undefined =>
 /** The entry for a reader: the most important facts first, then the others by name. */
 function textOf({ level, event, ...entry }: LogEntry): string {
   if (event === 'notice') return `${level} ${String(entry['message'])}`;
-  const { cost_nanousd: cost, ...others } = entry;
-  const members = Object.entries({
-    ...others,
-    ...(typeof cost === 'number' ? { cost: formatDollars(BigInt(cost)) } : {}),
-  }).filter(([, value]) => value !== undefined);
-  return `${level} ${event} ${members.map(([name, value]) => `${name}=${quoted(value)}`).join(' ')}`;
+  const members = Object.entries(entry).filter(([, value]) => value !== undefined);
+  return `${level} ${event} ${members.map(([name, value]) => `${name}=${quoted(String(value))}`).join(' ')}`;
 }
 
 const quoted = (value: string): string => (/[\s"=]/.test(value) ? JSON.stringify(value) : value);
