@@ -81,6 +81,8 @@ export interface GenerateRequest {
   visible?: ReadonlySet<number>;
   /** Continue after the model's end token. */
   ignoreEnd?: boolean;
+  /** Evaluate the whole prompt, without what the prefix cache has of it. */
+  ignoreCache?: boolean;
   /** Who the request is from: clients share the slots. All requests that name none are of one client. */
   client?: string;
   /** `batch`: runs only while no interactive request waits. The default is `interactive`. */

@@ -19,6 +19,7 @@ export const exposedHeaders: readonly string[] = [
   'retry-after',
   'x-should-retry',
   'x-lathe-dropped-messages',
+  'x-lathe-seed',
   'www-authenticate',
   'allow',
 ];

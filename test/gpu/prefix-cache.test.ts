@@ -56,6 +56,13 @@ describe('a repeated prompt', () => {
     },
   );
 
+  it('is computed whole, to the same text, where the request ignores the cache', async () => {
+    const one = request(ids(stories).slice(0, 100), { sampling: warm });
+    const first = await cold(one);
+    expect(await answer({ ...one, ignoreCache: true })).toEqual({ ids: first.ids, cached: 0 });
+    expect((await answer(one)).cached).toBe(99);
+  });
+
   it('counts reused tokens in the engine’s totals', async () => {
     engine.forgetPrefixes();
     const before = engine.stats();

@@ -379,7 +379,12 @@ describe('bad input', () => {
     [chat, { ...hi, stop: '' }, 'stop: a stop text must not be empty.'],
     [chat, { ...hi, stop: Array(17).fill('a') }, 'stop: at most 16 stop texts.'],
     [chat, { ...hi, stop: 7 }, 'stop: expected a text or up to 16 texts.'],
-    [chat, { ...hi, logit_bias: [1] }, /^logit_bias: expected an object of token ids to numbers/],
+    [chat, { ...hi, logit_bias: 1 }, /^logit_bias: expected an object of token ids to numbers/],
+    [
+      chat,
+      { ...hi, logit_bias: [[1, 2], [1, 101], [-1, 1], 4, [true, false]] },
+      /^logit_bias\.1: expected a number from -100 to 100, or false; logit_bias\.2: expected \[token id .*logit_bias\.3: .*logit_bias\.4: /,
+    ],
     [
       chat,
       {

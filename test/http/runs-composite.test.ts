@@ -1,5 +1,5 @@
 /** Steps that consist of others: repeated steps, workflows within workflows, and steps side by side. */
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { describeDatabases } from '../support/databases.ts';
 import { agents, PersistentWorld, runWorlds, step, summarizeEvents } from '../support/run-world.ts';
 
@@ -176,12 +176,14 @@ describeDatabases('composite steps', (url) => {
       .poll(async () => (await pending()).map(({ tool }) => tool).sort())
       .toEqual(['approval_gate', 'approval_gate', 'count']);
     outside.define('other', agents + step('a', 'say x'));
-    await becomes(await begin('other'), { state: 'completed' });
+    // The run frees the slot once the last of its branches waits, soon after that one's change is pending.
+    const other = await vi.waitFor(() => begin('other'), { timeout: 10_000 });
+    await becomes(other, { state: 'completed' });
     const [first, ...rest] = await pending();
     await json('POST', `pending/${first?.id}/approve`);
     await expect.poll(async () => (await pending()).length).toBe(2);
     expect(await detail(id)).toMatchObject({ state: 'running', waiting_on: 'approval' });
-    for (const { id: other } of rest) await json('POST', `pending/${other}/approve`);
+    for (const one of rest) await json('POST', `pending/${one.id}/approve`);
     await becomes(id, { state: 'completed' });
     expect((await detail(id)).waiting_on).toBeUndefined();
   });

@@ -126,6 +126,7 @@ describe('the prompt of a conversation', () => {
 });
 
 describe('sampling', () => {
+  const tokenizer = { vocabSize: 10, encode: () => [1, 2] };
   test("absent members are OpenAI's defaults, null is absent", () => {
     const expected = {
       temperature: 1,
@@ -138,27 +139,28 @@ describe('sampling', () => {
       logitBias: new Map(),
       seed: 7,
     };
-    expect(toSampling({}, 10, () => 7)).toEqual(expected);
-    expect(toSampling({ temperature: null, top_p: null, seed: null, logit_bias: null }, 10, () => 7)).toEqual(
-      expected,
-    );
+    expect(toSampling({}, tokenizer, () => 7)).toEqual(expected);
+    expect(
+      toSampling({ temperature: null, top_p: null, seed: null, logit_bias: [] }, tokenizer, () => 7),
+    ).toEqual(expected);
   });
 
   test('a 64-bit seed folds to 32 bits, always the same', () => {
     fc.assert(
       fc.property(fc.maxSafeInteger(), (seed) => {
-        const folded = toSampling({ seed }, 10, () => 0).seed;
+        const folded = toSampling({ seed }, tokenizer, () => 0).seed;
         expect(Number.isInteger(folded) && folded >= 0 && folded < 2 ** 32).toBe(true);
-        expect(toSampling({ seed }, 10, () => 1).seed).toBe(folded);
+        expect(toSampling({ seed }, tokenizer, () => 1).seed).toBe(folded);
       }),
     );
-    expect(toSampling({ seed: 42 }, 10, () => 0).seed).toBe(42);
+    expect(toSampling({ seed: 42 }, tokenizer, () => 0).seed).toBe(42);
   });
 
   test('a logit_bias outside the vocabulary is refused, naming every such token', () => {
-    const run = () => toSampling({ logit_bias: { 3: 1, 10: 1, 99: 1 } }, 10, () => 0);
-    expect(run).toThrow(/logit_bias\.10: .*logit_bias\.99: /);
-    expect(toSampling({ logit_bias: { 3: -100 } }, 10, () => 0).logitBias).toEqual(new Map([[3, -100]]));
+    const biasOf = (...logit_bias: [number | string, number][]) =>
+      toSampling({ logit_bias }, tokenizer, () => 0).logitBias;
+    expect(() => biasOf([3, 1], [10, 1], ['ab', 1], [99, 1])).toThrow(/logit_bias\.10: .*logit_bias\.99: /);
+    expect(biasOf([3, -100])).toEqual(new Map([[3, -100]]));
   });
 
   test('stop is one text or several', () => {

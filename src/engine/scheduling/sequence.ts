@@ -70,7 +70,7 @@ export class Sequence {
 
   constructor(request: SequenceRequest, tokenizer: Tokenizer, now: number, observer?: RequestObserver) {
     this.request = request;
-    this.#canReusePrefix = !request.hiddenState;
+    this.#canReusePrefix = !request.hiddenState && !request.ignoreCache;
     this.#observer = observer;
     this.requestFlags = requestFlagsOf(request);
     this.tokens = [...request.prompt];

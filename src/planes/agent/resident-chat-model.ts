@@ -72,7 +72,7 @@ async function startAnswer(
       {
         input: toChatInput(request, tools),
         n: 1,
-        sampling: toSampling(request.sampling, tokenizer.vocabSize, randomSeed),
+        sampling: toSampling(request.sampling, tokenizer, randomSeed),
         stop: [],
         maxTokens: (prompt) =>
           resolveMaxTokens(prompt, model.contextLength, 'messages', undefined, request.maxTokens),

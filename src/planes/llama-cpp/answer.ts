@@ -2,6 +2,7 @@ import type { Sampling } from '../../engine/index.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import type { AnswerBatches } from '../../wires/core/backend.ts';
 import type { CompletionOptions } from '../../wires/llama-cpp/request-schema.ts';
+import { cacheOption } from '../../wires/core/sampling-schema.ts';
 import { type LlamaCppAnswerMetadata, llamaCppWire } from '../../wires/llama-cpp/writer.ts';
 import { maxTokensPerAnswer } from '../turn/answer-limits.ts';
 import { type GenerationResources, maxConcurrentAnswers } from '../turn/choices.ts';
@@ -53,7 +54,12 @@ export async function answer(
     };
   };
   const metadata = { model: engine.model.id, body, isArray, requestMembers };
-  return await respond(llamaCppWire, { events: events(), metadata }, { stream: body.stream, asHttpError });
+  const seed = jobs[0]?.request.sampling.seed ?? 0;
+  return await respond(
+    llamaCppWire,
+    { events: events(), metadata, seed },
+    { stream: body.stream, asHttpError },
+  );
 }
 
 /** Creates a job per answer. The answers of one prompt are adjacent and are sampled with different seeds. */
@@ -82,6 +88,7 @@ function toJobs({ resources: { engine }, prompts, body }: AnswerRequest): Answer
             ? { logprobs: body.n_probs, postSampling: body.post_sampling_probs ?? false }
             : {}),
           ...(body.ignore_eos ? { ignoreEnd: true } : {}),
+          ...cacheOption(body),
         },
         earlyStop: { indent: body.n_indent ?? 0, maxDurationMs: Math.max(0, body.t_max_predict_ms ?? 0) },
         isPromptOnly: body.n_predict === 0,

@@ -1,9 +1,8 @@
-import type { Engine, Sampling, Tokenizer } from '../../engine/index.ts';
+import type { Engine, Sampling } from '../../engine/index.ts';
 import type { GenerationSettings } from '../../wires/llama-cpp/answer-schema.ts';
 import type { CompletionOptions } from '../../wires/llama-cpp/request-schema.ts';
 import { supportedSamplers } from '../../wires/llama-cpp/samplers.ts';
-import { requireKnownTokens } from '../turn/encode.ts';
-import { toEngineSampling } from '../turn/sampling.ts';
+import { toEngineSampling, toLogitBias } from '../turn/sampling.ts';
 
 /** llama.cpp's sampling defaults. */
 const samplingDefaults = { temperature: 0.8, top_k: 40, top_p: 0.95, min_p: 0.05, randomSeedValue: -1 };
@@ -29,7 +28,7 @@ export function toSampling(body: CompletionOptions, engine: Engine, randomSeed: 
   return {
     ...sampling,
     temperature: likeliest ? 0 : Math.max(0, sampling.temperature),
-    logitBias: toBias(body.logit_bias, engine.tokenizer),
+    logitBias: toLogitBias(body.logit_bias, engine.tokenizer),
   };
 }
 
@@ -73,14 +72,4 @@ export function toSettings(
     post_sampling_probs: body.post_sampling_probs ?? false,
     lora: [],
   };
-}
-
-/** Maps token ids to their bias; the last entry of a token counts. */
-function toBias(entries: CompletionOptions['logit_bias'], tokenizer: Tokenizer): Map<number, number> {
-  const bias = new Map<number, number>();
-  for (const [token, biasValue] of entries) {
-    const ids = typeof token === 'string' ? tokenizer.encode(token) : [token];
-    for (const id of requireKnownTokens(tokenizer, ids, 'logit_bias')) bias.set(id, biasValue);
-  }
-  return bias;
 }

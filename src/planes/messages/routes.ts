@@ -71,7 +71,7 @@ function createRoute(resident: Resident): Route {
         input: toChatInput(body),
         sampling: toSampling(
           { temperature: body.temperature, top_p: body.top_p, top_k: body.top_k },
-          tokenizer.vocabSize,
+          tokenizer,
           randomSeed,
         ),
         stop: body.stop_sequences ?? [],
@@ -87,6 +87,7 @@ function createRoute(resident: Resident): Route {
       });
       const mayFillContext = prepared.prompt.length + body.max_tokens > model.contextLength;
       const answerStream = {
+        seed: options.sampling.seed,
         events: mayFillContext ? markContextFull(events) : events,
         metadata: {
           ...createAnswerMetadata(model, { body, facts: { includeUsage: true, answers: 1 } }),

@@ -60,7 +60,8 @@ export async function answer(
     ...finalMembers?.(),
     ...(droppedMessages === 0 ? {} : { dropped_messages: droppedMessages }),
   });
-  const answerStream = { events, metadata: { ...metadata, finalMembers: members } };
+  const { seed } = generation.sampling;
+  const answerStream = { events, metadata: { ...metadata, finalMembers: members }, seed };
   const response = await respond(ollamaWire, answerStream, {
     stream: body.stream !== false,
     contentType: ndjsonType,

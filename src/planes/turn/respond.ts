@@ -37,6 +37,8 @@ export interface RouteCompletionContext extends CompletionContext {
 export interface AnswerStream<Metadata = AnswerMetadata & Required<Pick<AnswerMetadata, 'resident'>>> {
   readonly events: AnswerBatches;
   readonly metadata: Metadata;
+  /** Seed of the first answer; answer k is sampled with seed + k. */
+  readonly seed: number;
 }
 
 /** Writers of a wire's answers. */
@@ -51,18 +53,25 @@ interface RespondOptions extends Pick<RouteCompletionContext, 'asHttpError'> {
   readonly contentType?: string;
 }
 
+/** Adds the seed, with which the same request gets the same text. */
+export function withSeed(response: Response, seed: number): Response {
+  response.headers.set('x-lathe-seed', String(seed));
+  return response;
+}
+
 /** Writes an answer of the resident model in the format of a wire: as one body, or as a stream. */
 export async function respond<Metadata>(
   wire: AnswerWire<Metadata>,
-  { events, metadata }: AnswerStream<Metadata>,
+  { events, metadata, seed }: AnswerStream<Metadata>,
   { stream, contentType = eventStreamType, asHttpError }: RespondOptions,
 ): Promise<Response> {
-  if (!stream) return Response.json(wire.body(await collectEvents(events), metadata));
+  if (!stream) return withSeed(Response.json(wire.body(await collectEvents(events), metadata)), seed);
   const writer = wire.writer(metadata);
-  return await streamResponse(toFrames(events, writer), {
+  const response = await streamResponse(toFrames(events, writer), {
     contentType,
     failureFrame: (error) => writer.fail(asHttpError(error)),
   });
+  return withSeed(response, seed);
 }
 
 async function* toFrames(

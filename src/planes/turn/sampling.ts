@@ -1,5 +1,6 @@
-import type { Sampling } from '../../engine/index.ts';
+import type { Sampling, Tokenizer } from '../../engine/index.ts';
 import { invalidBodyError } from '../../http/violations.ts';
+import type { BiasEntry } from '../../wires/core/logit-bias.ts';
 import type { SamplingBody } from '../../wires/core/sampling-schema.ts';
 
 /** Sampling defaults of a wire. */
@@ -14,7 +15,7 @@ interface SamplingDefaults {
 const openaiDefaults: SamplingDefaults = { temperature: 1, top_k: 0, top_p: 1, min_p: 0 };
 
 /** Sampling members common to all wires. */
-type SamplingMembers = Omit<SamplingBody, 'logit_bias' | 'stop'> & {
+type SamplingMembers = Partial<Omit<SamplingBody, 'logit_bias' | 'stop'>> & {
   /** 0 disables the penalties. */
   readonly repeat_last_n?: number | null | undefined;
 };
@@ -45,22 +46,34 @@ export function toEngineSampling(
 }
 
 /** Converts sampling members with OpenAI's defaults, including biases. */
-export const toSampling = (body: SamplingBody, vocabSize: number, randomSeed: () => number): Sampling => ({
+export const toSampling = (
+  body: Partial<SamplingBody>,
+  tokenizer: BiasTokenizer,
+  randomSeed: () => number,
+): Sampling => ({
   ...toEngineSampling(body, openaiDefaults, randomSeed),
-  logitBias: toLogitBias(body.logit_bias ?? {}, vocabSize),
+  logitBias: toLogitBias(body.logit_bias ?? [], tokenizer),
 });
 
 /** The low 32 bits of a 64-bit seed. */
 const foldSeed = (seed: number): number => Number(BigInt.asUintN(32, BigInt(seed)));
 
-function toLogitBias(bias: Readonly<Record<string, number>>, vocabSize: number): Map<number, number> {
-  const entries = Object.entries(bias).map(([id, amount]) => [Number(id), amount] as const);
-  const unknown = entries.filter(([id]) => id >= vocabSize);
+type BiasTokenizer = Pick<Tokenizer, 'vocabSize' | 'encode'>;
+
+/** Maps token ids to their bias; the last entry of a token counts. A text's bias is that of each of its tokens. */
+export function toLogitBias(entries: readonly BiasEntry[], tokenizer: BiasTokenizer): Map<number, number> {
+  const unknown = entries.flatMap(([token]) =>
+    typeof token === 'number' && token >= tokenizer.vocabSize ? [token] : [],
+  );
   if (unknown.length > 0) {
-    const message = `no such token (the model has ids 0 to ${vocabSize - 1})`;
-    throw invalidBodyError(unknown.map(([id]) => ({ path: `logit_bias.${id}`, message })));
+    const message = `no such token (the model has ids 0 to ${tokenizer.vocabSize - 1})`;
+    throw invalidBodyError(unknown.map((id) => ({ path: `logit_bias.${id}`, message })));
   }
-  return new Map(entries);
+  return new Map(
+    entries.flatMap(([token, bias]) =>
+      (typeof token === 'string' ? tokenizer.encode(token) : [token]).map((id) => [id, bias] as const),
+    ),
+  );
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Usage } from '../../wires/core/types.ts';
 export interface AnswerUsage {
   readonly choice: number;
   readonly usage: EngineUsage;
-  /** Included in the answer's tokens; undefined where the text is not a conversation. */
+  /** Included in the answer's tokens. Default 0: the text is not a conversation. */
   readonly reasoningTokens?: number;
 }
 
@@ -18,13 +18,12 @@ export function toUsage(answers: readonly AnswerUsage[], answersPerPrompt = 1): 
     of.reduce((total, end) => total + end.usage[member], 0);
   const firsts = answers.filter(({ choice }) => choice % answersPerPrompt === 0);
   const cacheRead = sum(firsts, 'cached_tokens');
-  const isChat = answers.some(({ reasoningTokens }) => reasoningTokens !== undefined);
   return {
     fresh: sum(firsts, 'prompt_tokens') - cacheRead,
     cacheWrite: 0,
     cacheWrite1h: 0,
     cacheRead,
     output: sum(answers, 'completion_tokens'),
-    ...(isChat ? { reasoning: answers.reduce((total, end) => total + (end.reasoningTokens ?? 0), 0) } : {}),
+    reasoning: answers.reduce((total, end) => total + (end.reasoningTokens ?? 0), 0),
   };
 }

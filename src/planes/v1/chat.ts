@@ -15,7 +15,7 @@ import { findChatViolations, toChatInput } from './chat-input.ts';
 import { type ChatRequest, chatRequest } from '../../wires/chat/server-schema.ts';
 import { withGrammarMember } from './grammar-error.ts';
 import { toOutputConstraint } from './output.ts';
-import { progressOption } from '../../wires/core/sampling-schema.ts';
+import { cacheOption, progressOption } from '../../wires/core/sampling-schema.ts';
 
 export function chatRoute(resident: Resident) {
   return defineRoute({
@@ -53,12 +53,13 @@ export async function answerChat(
   const n = body.n ?? 1;
   const tokens = body.max_completion_tokens ?? body.max_tokens;
   const answerMaxTokens = maxTokensPerAnswer({ answers: n, member: 'n', tokens }, model.contextLength);
+  const sampling = toSampling(body, tokenizer, randomSeed);
   const { events } = await startChat(
     ready,
     {
       input: toChatInput(body),
       n,
-      sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
+      sampling,
       stop: toStops(body.stop),
       maxTokens: (prompt) =>
         resolveMaxTokens(prompt, model.contextLength, 'messages', tokens, answerMaxTokens),
@@ -66,6 +67,7 @@ export async function answerChat(
         ? { logprobs: body.top_logprobs ?? 0, postSampling: body.post_sampling_probs ?? false }
         : {}),
       ...(body.ignore_eos ? { ignoreEnd: true } : {}),
+      ...cacheOption(body),
       ...progressOption(body),
     },
     signal,
@@ -74,7 +76,8 @@ export async function answerChat(
     throw withGrammarMember(error, () => grammarMember(body));
   });
   const includeUsage = body.stream_options?.include_usage ?? false;
-  return { events, metadata: createAnswerMetadata(model, { body, facts: { includeUsage, answers: n } }) };
+  const metadata = createAnswerMetadata(model, { body, facts: { includeUsage, answers: n } });
+  return { events, metadata, seed: sampling.seed };
 }
 
 /** The request member that the grammar comes from, or the tool schema that cannot be enforced. */

@@ -10,7 +10,7 @@ import type { TextJob } from '../turn/text-answers.ts';
 import { splitInputs } from '../../wires/core/members.ts';
 import type { CompletionRequest } from '../../wires/completions/server-schema.ts';
 import { findOutputViolations, toOutputConstraint } from './output.ts';
-import { progressOption } from '../../wires/core/sampling-schema.ts';
+import { cacheOption, progressOption } from '../../wires/core/sampling-schema.ts';
 
 const defaultMaxTokens = 16;
 
@@ -54,10 +54,11 @@ export async function toJobs(engine: Engine, body: CompletionRequest): Promise<T
   const answerMaxTokens = maxTokensPerAnswer(toRequestedAnswers(body, prompts.length), model.contextLength);
   const commonRequest = {
     n: generatedCount,
-    sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
+    sampling: toSampling(body, tokenizer, randomSeed),
     stop: toStops(body.stop),
     grammar: toOutputConstraint(body)?.grammar,
     ...(body.ignore_eos ? { ignoreEnd: true } : {}),
+    ...cacheOption(body),
     ...logprobOptions(body),
     ...progressOption(body),
   };

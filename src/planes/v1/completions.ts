@@ -78,6 +78,7 @@ export async function answerTexts(
   const includeUsage = body.stream_options?.include_usage ?? false;
   return {
     events,
+    seed: jobs[0]?.request.sampling.seed ?? 0,
     metadata: createAnswerMetadata(model, {
       body,
       facts: { includeUsage, answers: jobs.length * returnedPerPrompt },

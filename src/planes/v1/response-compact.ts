@@ -57,7 +57,7 @@ export function compactRoute(options: ResponsesOptions): Route {
         ready,
         {
           input: toSummaryInput(input),
-          sampling: toSampling({ temperature: 0 }, tokenizer.vocabSize, randomSeed),
+          sampling: toSampling({ temperature: 0 }, tokenizer, randomSeed),
           stop: [],
           maxTokens: (prompt) =>
             resolveMaxTokens(prompt, model.contextLength, 'messages', undefined, summaryLimit(model)),

@@ -82,7 +82,7 @@ export async function startResponse(
   const { model, tokenizer } = ready.engine;
   const logprobs = body.top_logprobs || body.include?.includes('message.output_text.logprobs');
   const settings = {
-    sampling: toSampling(body, tokenizer.vocabSize, randomSeed),
+    sampling: toSampling(body, tokenizer, randomSeed),
     stop: toStops(body.stop),
     ...(logprobs ? { logprobs: body.top_logprobs ?? 0 } : {}),
   };
@@ -110,6 +110,7 @@ export async function startResponse(
   const metadata = createAnswerMetadata(model, { body, facts: { includeUsage: true, answers: 1 } });
   return {
     events,
+    seed: settings.sampling.seed,
     conversation: { earlier, own: items.own },
     metadata: {
       ...metadata,

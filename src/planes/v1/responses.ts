@@ -6,6 +6,7 @@ import { collectEvents } from '../../wires/core/backend.ts';
 import { type ResponseObject, responseEvent, responseObject } from '../../wires/responses/answer-schema.ts';
 import { responsesWire } from '../../wires/responses/client.ts';
 import { sseFrame } from '../../wires/responses/events.ts';
+import { withSeed } from '../turn/respond.ts';
 import { createResponseRequest, type ResponseRequest } from '../../wires/responses/server-schema.ts';
 import { compactRoute } from './response-compact.ts';
 import { countRoute } from './response-count.ts';
@@ -53,9 +54,10 @@ export function createResponseRoute(options: ResponsesOptions, background?: Back
       if (body.background && background)
         return await startInBackground(options, background, { body, ...context });
       const started = await startResponse(options, body, context);
-      return body.stream
+      const response = body.stream
         ? await streamEvents(started, asHttpError, context.signal)
         : Response.json(await bufferResponse(started));
+      return withSeed(response, started.seed);
     },
   });
 }

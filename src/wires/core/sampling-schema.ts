@@ -1,17 +1,16 @@
 import { z } from 'zod';
-import { dictionary } from '../../http/schema/list.ts';
 import {
   optionalNumberInRange,
   isEmptyList,
   flag,
-  numberInRange,
   refusedMember,
   seed,
   stopTexts,
   text,
   optionalInteger,
 } from './members.ts';
-import { postSamplingProbs, progressMembers } from './timings-schema.ts';
+import { logitBias, strictBias } from './logit-bias.ts';
+import { cacheMembers, postSamplingProbs, progressMembers } from './timings-schema.ts';
 
 /** A known member that is not supported. It is refused rather than ignored. */
 export const unsupportedMember = (feature: string, hasNoEffect?: (value: unknown) => boolean) =>
@@ -37,16 +36,7 @@ export const samplingMembers = {
   frequency_penalty: optionalNumberInRange(-2, 2).describe(
     'Applies to the answer, for each occurrence; 0 disables it.',
   ),
-  logit_bias: dictionary(
-    {
-      error: 'expected an object of token ids to numbers from -100 to 100',
-      key: /^\d{1,9}$/,
-      keyError: 'expected a token id',
-    },
-    numberInRange(-100, 100),
-  )
-    .nullish()
-    .describe('Maps token ids to the amount added to the logit.'),
+  logit_bias: logitBias(strictBias),
   seed: seed.describe(
     'The same seed and request give the same text; the low 32 bits are used. Default: random.',
   ),
@@ -56,6 +46,7 @@ export const samplingMembers = {
 /** Members of other inference servers beyond OpenAI's, on both completion routes. */
 export const peerMembers = {
   post_sampling_probs: postSamplingProbs,
+  ...cacheMembers,
   ignore_eos: flag.nullish().describe("Continue after the model's end token."),
   min_tokens: unsupportedMember('min_tokens', (value) => value === 0),
   stop_token_ids: unsupportedMember('stop_token_ids', isEmptyList),
@@ -96,5 +87,9 @@ export const progressOption = ({
   return_progress,
 }: z.infer<z.ZodObject<typeof streamMembers>>) =>
   stream && (timings_per_token || return_progress) ? { progress: true } : {};
+
+/** The engine's option for `cache_prompt`. */
+export const cacheOption = ({ cache_prompt }: { readonly cache_prompt?: boolean | null | undefined }) =>
+  cache_prompt === false ? { ignoreCache: true } : {};
 
 export type SamplingBody = z.infer<z.ZodObject<typeof samplingMembers>>;

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { flag } from './members.ts';
+import { flag, optionalInteger } from './members.ts';
 
 /** llama.cpp's timings of an answer. */
 export const timings = z
@@ -43,3 +43,13 @@ export const postSamplingProbs = flag
     'Report probabilities of the distribution that tokens are sampled from, after penalties, truncation, temperature and grammar, ' +
       "instead of the model's log probabilities. Tokens that cannot be sampled are omitted. Default false.",
   );
+
+/** llama.cpp's members for the prompt cache. */
+export const cacheMembers = {
+  cache_prompt: flag
+    .nullish()
+    .describe('false: evaluate the whole prompt, without what the prompt cache has of it. Default true.'),
+  id_slot: optionalInteger(-1).describe(
+    'Has no effect: the engine assigns slots, and all of them share one prompt cache.',
+  ),
+};

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { jsonObject } from '../../http/schema/json-object.ts';
 import { list } from '../../http/schema/list.ts';
-import { postSamplingProbs, progressMembers } from '../core/timings-schema.ts';
+import { lenientBias, logitBias } from '../core/logit-bias.ts';
+import { cacheMembers, postSamplingProbs, progressMembers } from '../core/timings-schema.ts';
 import {
   optionalNumberInRange,
   isEmptyList,
@@ -12,7 +13,6 @@ import {
   text,
   optionalInteger,
 } from '../core/members.ts';
-import { logitBias } from './logit-bias.ts';
 import { samplers } from './samplers.ts';
 
 const atMost = (max: number) => (value: unknown) => typeof value === 'number' && value <= max;
@@ -60,7 +60,7 @@ export const completionMembers = {
   ),
   stop: stopTexts(64),
   ignore_eos: flag.nullish().describe("Continue after the model's end token."),
-  logit_bias: logitBias,
+  logit_bias: logitBias(lenientBias),
   grammar: text.max(1_000_000, 'at most 1000000 characters').nullish().describe('A grammar in GBNF.'),
   json_schema: jsonObject('expected a JSON schema')
     .nullish()
@@ -85,8 +85,7 @@ export const completionMembers = {
     'Ends an answer that has a line break this many milliseconds after its first token. Default 0; 0 and -1 disable it.',
   ),
   samplers,
-  id_slot: optionalInteger(-1).describe('No effect: the engine assigns slots.'),
-  cache_prompt: flag.nullish().describe('No effect: the prompt cache is always used.'),
+  ...cacheMembers,
   mirostat: refusedMember(samplerUnsupported('mirostat'), isOneOf(0)),
   dynatemp_range: refusedMember(samplerUnsupported('dynatemp'), isOneOf(0)),
   xtc_probability: refusedMember(samplerUnsupported('xtc'), isOneOf(0)),

@@ -1,0 +1,100 @@
+import { z } from 'zod';
+import { maxViolations } from '../../http/violations.ts';
+import { isTokenId } from './members.ts';
+
+export type BiasEntry = readonly [token: number | string, bias: number];
+
+/** Limits of all entries together. */
+const limits = { entries: 10_000, characters: 20_000 };
+/** From this bias on, the engine bans a token or always samples it. */
+const maxBias = 100;
+const isToken = (value: unknown): value is number | string => typeof value === 'string' || isTokenId(value);
+
+interface LogitBiasRules {
+  /** What is said of a value that is no list of biases. */
+  readonly error: string;
+  /** @returns the bias, or what was expected instead */
+  readonly toBias: (value: unknown) => number | string;
+  /** What an object's member may be called beside a token id; undefined: any text. */
+  readonly keyError?: string;
+}
+
+const pairError = 'expected [token id or text, number or false]';
+
+/** llama.cpp's rules: larger biases are cut, and a member of an object may be a text. */
+export const lenientBias: LogitBiasRules = {
+  error: 'expected an array of [token id or text, number or false], or an object',
+  toBias: (value) =>
+    typeof value === 'number' && Number.isFinite(value)
+      ? Math.max(-maxBias, Math.min(maxBias, value))
+      : pairError,
+};
+
+/** OpenAI's rules for the object, which are those of the pairs too. */
+export const strictBias: LogitBiasRules = {
+  error: `expected an object of token ids to numbers from -${maxBias} to ${maxBias}, or an array of [token id or text, number or false]`,
+  toBias: (value) =>
+    typeof value === 'number' && Math.abs(value) <= maxBias
+      ? value
+      : `expected a number from -${maxBias} to ${maxBias}, or false`,
+  keyError: 'expected a token id',
+};
+
+/** Biases in llama.cpp's formats: pairs of a token id or text and a bias, or an object of them; false bans. */
+export const logitBias = ({ error, toBias, keyError }: LogitBiasRules) =>
+  z
+    .unknown()
+    .optional()
+    .meta({
+      description:
+        'Pairs `[token id or text, bias]`, or an object of them; `false` bans. A text applies to each of its tokens.',
+      anyOf: [{ type: 'array', items: { type: 'array' } }, { type: 'object' }],
+    })
+    .transform((value, context): readonly BiasEntry[] => {
+      const addIssue = (path: string | undefined, message: string) => {
+        const issuePath = path === undefined ? [] : [path];
+        context.issues.push({ code: 'custom', message, path: issuePath, input: value });
+      };
+      if (value === undefined || value === null) return [];
+      if (typeof value !== 'object') {
+        addIssue(undefined, error);
+        return [];
+      }
+      let characters = 0;
+      const entries: BiasEntry[] = [];
+      const raw = rawEntries(value);
+      for (const { path, token, rawBias, isKey } of raw.slice(0, limits.entries)) {
+        if (typeof token === 'string') characters += token.length;
+        const bias = rawBias === false ? -maxBias : toBias(rawBias);
+        if (isKey && keyError !== undefined && typeof token === 'string') addIssue(path, keyError);
+        else if (!isToken(token)) addIssue(path, pairError);
+        else if (typeof bias === 'string') addIssue(path, bias);
+        else entries.push([token, bias]);
+        if (context.issues.length > maxViolations) break;
+      }
+      if (raw.length > limits.entries) addIssue(undefined, `at most ${limits.entries} entries`);
+      if (characters > limits.characters)
+        addIssue(undefined, `at most ${limits.characters} characters of text`);
+      return entries;
+    });
+
+interface RawEntry {
+  readonly path: string;
+  readonly token: unknown;
+  readonly rawBias: unknown;
+  /** The token is the name of an object's member. */
+  readonly isKey: boolean;
+}
+
+const rawEntries = (value: object): RawEntry[] =>
+  Array.isArray(value)
+    ? value.map((pair: unknown, index) => {
+        const [token, rawBias] = Array.isArray(pair) && pair.length === 2 ? (pair as unknown[]) : [];
+        return { path: String(index), token, rawBias, isKey: false };
+      })
+    : Object.entries(value).map(([key, rawBias]) => ({
+        path: key,
+        token: /^\d{1,9}$/.test(key) ? Number(key) : key,
+        rawBias,
+        isKey: true,
+      }));
