@@ -99,12 +99,8 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     stderr.write(`${text}\n`),
   );
   const database = databaseUrl(options.database, dataDir.path);
-  const gatewayConfig = await readHostGateway({
-    path: options.gateway_config,
-    database,
-    env: cli.env,
-    onNotice: onNotice,
-  });
+  const gatewayFile = { path: options.gateway_config, database, env: cli.env };
+  const gatewayConfig = await readHostGateway({ ...gatewayFile, onNotice });
   const key = await loadHostKey(dataDir.path);
   const ownSecretTexts = configuredSecrets({
     credentials,
@@ -227,6 +223,14 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const gateway = await closeOnFailure(
     openHostGateway({
       config: gatewayConfig,
+      readConfig:
+        gatewayFile.path === undefined
+          ? undefined
+          : async () => {
+              const next = await readHostGateway({ ...gatewayFile, onNotice: () => undefined });
+              for (const { apiKey } of next.providers) if (apiKey !== undefined) recorder.addSecret(apiKey);
+              return next;
+            },
       database,
       resident,
       stopSignal: stopping.signal,

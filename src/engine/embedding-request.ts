@@ -1,5 +1,5 @@
 /** Validation of embedding requests and normalization of the rows that a model computes. */
-import { summarizeList } from './summarize-list.ts';
+import { summarizeList } from '../util/summarize-list.ts';
 import { type EmbedRequest, EngineError, type ModelInfo } from './types.ts';
 
 /**

@@ -13,7 +13,7 @@ export { type DawnFeature, dawnFeatureNames, uncheckedDawnFeatures } from './gpu
 export { klDivergence } from './execution/divergence.ts';
 export { loadEngine, ResidentEngine } from './engine.ts';
 export { checkRange } from './formats/byte-range.ts';
-export { summarizeList } from './summarize-list.ts';
+export { summarizeList } from '../util/summarize-list.ts';
 export { assertSafePath, isSafePath } from './formats/safe-path.ts';
 export { isGgufModelPath } from './formats/gguf-name.ts';
 export { readShardFiles } from './formats/mlc/tensor-cache.ts';

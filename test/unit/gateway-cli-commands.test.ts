@@ -63,6 +63,7 @@ async function run(args: readonly string[], more: Partial<CliEnvironment> = {}):
     stdout: { write: (text: string) => (result.out += text) },
     stderr: { write: (text: string) => (result.err += text) },
     signals: { on: () => undefined },
+    hasTerminal: true,
     exit: (code) => (result.code = code),
     now: () => new Date('2026-11-22T00:00:00.000Z'),
     serve: () => Promise.reject(new Error('not served here')),
@@ -262,6 +263,7 @@ describe('serve', () => {
           served = options;
           return Promise.resolve({
             port: 4567,
+            reload: () => Promise.resolve(),
             stop: (graceMs) => {
               stopped.push(graceMs);
               return Promise.resolve();
@@ -275,6 +277,7 @@ describe('serve', () => {
     expect(done.out).toBe('lathe gateway ready on http://127.0.0.1:4567: 1 model of 1 provider\n');
     expect(served).toMatchObject({ database, host: '127.0.0.1', port: 0 });
     expect(served?.config.models[0]?.id).toBe('small');
+    expect((await served?.readConfig())?.models[0]?.id).toBe('small');
     listeners.get('SIGTERM')?.();
     listeners.get('SIGINT')?.();
     expect(await ended.promise).toBe(0);
@@ -284,11 +287,12 @@ describe('serve', () => {
   test('handles signals before it says that it is ready', async () => {
     const order: string[] = [];
     await run(['serve', '--config', config, '--database', database, '--port', '0'], {
-      serve: () => Promise.resolve({ port: 4567, stop: () => Promise.resolve() }),
+      serve: () =>
+        Promise.resolve({ port: 4567, reload: () => Promise.resolve(), stop: () => Promise.resolve() }),
       signals: { on: (name) => order.push(name) },
       stdout: { write: () => order.push('ready line') > 0 },
     });
-    expect(order).toEqual(['SIGINT', 'SIGTERM', 'SIGHUP', 'ready line']);
+    expect(order).toEqual(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2', 'ready line']);
   });
 
   test.each([
@@ -331,7 +335,8 @@ describe('serve', () => {
     const { out } = await run(['catalog', 'check', '--config', open, '--json']);
     expect(JSON.parse(out)).toMatchObject({ ok: true, remarks: [expect.stringContaining('p.test')] });
     const served = await run(['serve', '--config', open, '--database', database], {
-      serve: () => Promise.resolve({ port: 1, stop: () => Promise.resolve() }),
+      serve: () =>
+        Promise.resolve({ port: 1, reload: () => Promise.resolve(), stop: () => Promise.resolve() }),
     });
     expect(served).toMatchObject({ code: 0 });
     expect(served.err).toContain('over plain http');

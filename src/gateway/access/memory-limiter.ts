@@ -7,7 +7,6 @@ export function createMemoryLimiter(
   limits: KeyLimits,
   monotonicMs = (): number => performance.now(),
 ): Limiter {
-  const rate = requestRateOf(limits.requestsPerMinute);
   /** Ordered by last use. */
   const keys = new Map<string, { running: number; fullAt: number }>();
 
@@ -29,7 +28,7 @@ export function createMemoryLimiter(
       keys.delete(id);
       keys.set(id, key);
       if (key.running >= limits.concurrency) throw limitError('concurrency', limits);
-      const fullAt = takeRequest(rate, key.fullAt, now);
+      const fullAt = takeRequest(requestRateOf(limits.requestsPerMinute), key.fullAt, now);
       if (fullAt === undefined) throw limitError('rate', limits);
       key.fullAt = fullAt;
       key.running++;

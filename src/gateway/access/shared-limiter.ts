@@ -45,7 +45,6 @@ interface Decision {
 export class SharedLimiter implements Limiter {
   readonly #store: GatewayStore;
   readonly #limits: KeyLimits;
-  readonly #rate: RequestRate;
   readonly #onFault: (error: unknown) => void;
   readonly #statements: ReturnType<typeof createRateStatements>;
   readonly #keys = new Map<string, KeyState>();
@@ -58,7 +57,6 @@ export class SharedLimiter implements Limiter {
   constructor({ store, limits, onFault }: SharedLimiterOptions) {
     this.#store = store;
     this.#limits = limits;
-    this.#rate = requestRateOf(limits.requestsPerMinute);
     this.#onFault = onFault;
     this.#statements = createRateStatements(store.kind);
     this.#heartbeatTimer = setInterval(() => void this.heartbeat(), leaseMs / 3).unref();
@@ -94,6 +92,11 @@ export class SharedLimiter implements Limiter {
   async close(): Promise<void> {
     clearInterval(this.#heartbeatTimer);
     await this.#flush();
+  }
+
+  /** A reload may change the limits. */
+  get #rate(): RequestRate {
+    return requestRateOf(this.#limits.requestsPerMinute);
   }
 
   #release(id: string): void {

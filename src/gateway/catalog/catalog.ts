@@ -31,20 +31,25 @@ type ResolvedModel = {
 const maxFallbacks = 3;
 const fallbackHeader = 'x-svc-fallback-models';
 
+type CatalogConfig = Pick<GatewayConfig, 'models' | 'aliases' | 'fallbacks' | 'byok'>;
+
 /** The model catalog: resolves the names in requests to models and credentials. */
 export class Catalog {
-  readonly #models: ReadonlyMap<string, Model>;
+  #models: ReadonlyMap<string, Model> = new Map();
   readonly #local: () => readonly Model[];
-  readonly #config: Pick<GatewayConfig, 'aliases' | 'fallbacks' | 'byok'>;
+  #config: CatalogConfig;
 
   /** @param local lists the models that are loaded in this process; a configured model with the same id takes precedence */
-  constructor(
-    config: Pick<GatewayConfig, 'models' | 'aliases' | 'fallbacks' | 'byok'>,
-    local: () => readonly Model[] = () => [],
-  ) {
-    this.#models = new Map(config.models.map((model) => [model.id, model]));
+  constructor(config: CatalogConfig, local: () => readonly Model[] = () => []) {
     this.#config = config;
     this.#local = local;
+    this.replace(config);
+  }
+
+  /** Resolves names by another configuration from now on. What was resolved keeps its models and prices. */
+  replace(config: CatalogConfig): void {
+    this.#models = new Map(config.models.map((model) => [model.id, model]));
+    this.#config = config;
   }
 
   /** All models of the public catalog. */

@@ -1,6 +1,12 @@
 import { portError } from '../../cli/port-error.ts';
 import { printable } from '../../terminal/printable.ts';
-import { interruptedExitCode, onStopSignals, type SignalSource } from '../../terminal/stop-signals.ts';
+import {
+  interruptedExitCode,
+  onReloadSignals,
+  onStopSignals,
+  type SignalSource,
+} from '../../terminal/stop-signals.ts';
+import { errorMessage } from '../../util/error-message.ts';
 import { pluralize } from '../../words/count.ts';
 import { UsageError } from '../../config/usage.ts';
 import { RequestLog } from '../serve/request-log.ts';
@@ -39,6 +45,12 @@ export async function serve(context: CommandContext): Promise<void> {
       write: (line) => void world.stderr.write(line),
       now: world.now,
     });
+  const reread = async () => {
+    const next = await readConfig(context);
+    const nextDatabase = await resolveDatabaseUrl(context, next);
+    if (nextDatabase !== database) throw new UsageError(['the database changes only with a restart']);
+    return await next.config();
+  };
   const onNotice = (text: string) => (log ? log.notice(text) : writeNote(context, printable(text)));
   for (const remark of findRemarks(config)) onNotice(remark);
   const { env } = world;
@@ -46,6 +58,7 @@ export async function serve(context: CommandContext): Promise<void> {
   const running = await world
     .serve({
       config,
+      readConfig: reread,
       database,
       host,
       port,
@@ -67,7 +80,13 @@ export async function serve(context: CommandContext): Promise<void> {
     graceMs: graceSecs * 1000,
     exit: world.exit,
     report: onNotice,
+    ignoresHangup: !world.hasTerminal,
   });
+  onReloadSignals(
+    world.signals,
+    () => void running.reload().catch((error: unknown) => onNotice(errorMessage(error))),
+    world.hasTerminal,
+  );
   const url = urlOf(host, running.port);
   const adminUrl = running.adminPort === undefined ? undefined : urlOf(adminHost, running.adminPort);
   world.stdout.write(
@@ -84,7 +103,7 @@ const urlOf = (host: string, port: number): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 /**
- * Handles stop signals. The first SIGINT, SIGTERM or SIGHUP lets running requests finish; a second SIGINT or SIGTERM aborts
+ * Handles stop signals. The first SIGINT, SIGTERM or, with a terminal, SIGHUP lets running requests finish; a second SIGINT or SIGTERM aborts
  * them; a third exits at once.
  */
 export function stopOnSignals(
@@ -94,9 +113,15 @@ export function stopOnSignals(
     graceMs,
     exit,
     report,
-  }: { graceMs: number; exit: (code: number) => void; report: (text: string) => void },
+    ignoresHangup,
+  }: {
+    graceMs: number;
+    exit: (code: number) => void;
+    report: (text: string) => void;
+    ignoresHangup: boolean;
+  },
 ): void {
-  onStopSignals(source, (request) => {
+  const onStop = (request: number) => {
     if (request > 2) {
       exit(interruptedExitCode);
       return;
@@ -108,5 +133,6 @@ export function stopOnSignals(
       () => exit(0),
       () => exit(1),
     );
-  });
+  };
+  onStopSignals(source, onStop, { ignoresHangup });
 }

@@ -8,6 +8,8 @@ import type { RequestLog } from '../serve/request-log.ts';
 
 export interface ServeOptions {
   readonly config: GatewayConfig;
+  /** Reads the configuration again. Rejects with `UsageError` with every fault. */
+  readonly readConfig: () => Promise<GatewayConfig>;
   /** `sqlite:PATH` or `postgres://...`. */
   readonly database: string;
   readonly host: string;
@@ -30,6 +32,8 @@ export interface RunningGateway {
   readonly port: number;
   /** The bound port of the operator listener. */
   readonly adminPort?: number | undefined;
+  /** Reads the configuration again and replaces it at once, or not at all; reports what it did. */
+  reload(): Promise<unknown>;
   /**
    * Stops accepting requests, gives running ones `graceMs` to finish, then aborts and settles them and closes the database.
    * Never rejects.
@@ -74,6 +78,8 @@ export interface CliEnvironment {
   readonly stdout: Pick<Terminal, 'write'>;
   readonly stderr: Pick<Terminal, 'write'>;
   readonly signals: SignalSource;
+  /** Whether the process has a controlling terminal. */
+  readonly hasTerminal: boolean;
   readonly exit: (code: number) => void;
   readonly now: () => Date;
   readonly serve: ServeGateway;

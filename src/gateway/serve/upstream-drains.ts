@@ -1,15 +1,17 @@
+import type { Limits } from '../config/types.ts';
+
 /**
  * Upstream answers that are read to the end, for their usage, after the caller disconnected. Each keeps a provider
  * connection and a hold, and does not count against its key's concurrency. A key has at most as many of them as concurrent
  * requests. Beyond that the oldest is aborted and settled by an estimate of what was read.
  */
 export class UpstreamDrains {
-  readonly #maxPerKey: number;
+  readonly #limits: Pick<Limits, 'concurrency'>;
   readonly #byKey = new Map<string, Set<() => void>>();
 
-  /** @param maxPerKey answers of one key that are read at the same time */
-  constructor(maxPerKey: number) {
-    this.#maxPerKey = maxPerKey;
+  /** @param limits answers of one key that are read at the same time; read at each use, because a reload may change it */
+  constructor(limits: Pick<Limits, 'concurrency'>) {
+    this.#limits = limits;
   }
 
   /** @returns removes the answer; may be called more than once */
@@ -18,7 +20,7 @@ export class UpstreamDrains {
     this.#byKey.set(keyId, drains);
     drains.add(abort);
     const [oldest] = drains;
-    if (drains.size > this.#maxPerKey && oldest) {
+    if (drains.size > this.#limits.concurrency && oldest) {
       drains.delete(oldest);
       oldest();
     }

@@ -127,8 +127,7 @@ export class UpstreamRouter implements Router {
     const { limits, now, onBreaker } = this.#options;
     const names = { provider: candidate.model.provider.id, model: candidate.model.id };
     const breaker = new CircuitBreaker({
-      failures: limits.breakerFailures,
-      openMs: limits.breakerSecs * 1000,
+      limits,
       nowMs: now,
       ...(isOperators && onBreaker ? { onChange: (isOpen) => onBreaker({ ...names, isOpen }) } : {}),
     });

@@ -1,4 +1,4 @@
-import { summarizeList } from '../../summarize-list.ts';
+import { summarizeList } from '../../../util/summarize-list.ts';
 import { type FloatType, isFloatType } from '../float-bytes.ts';
 import { ModelFileError, type TensorInfo, tensorTypes } from '../model-file.ts';
 import { bytesOfRow, columnsOf, rowsOf } from '../rows.ts';
