@@ -46,6 +46,17 @@ export const commands = {
   'key list': { words: [], flags: ['account'], help: 'list API keys, without their secrets' },
   'ledger audit': { words: [], flags: [], help: 'check the consistency of the ledger' },
   'catalog check': { words: [], flags: [], help: 'check the configuration and show its models' },
+  'catalog import': {
+    words: ['PRICES'],
+    flags: ['provider', 'as', 'models'],
+    needed: ['provider'],
+    help: 'print the models of a provider from a price list, as tables for the configuration',
+  },
+  'catalog diff': {
+    words: ['PRICES'],
+    flags: [],
+    help: 'compare the configured prices and limits with a price list',
+  },
   'secrets rotate': {
     words: [],
     flags: [],

@@ -123,7 +123,13 @@ export const flags = {
   label: { value: 'TEXT', help: 'what the key is for', read: parseText },
   'cap-usd': { value: 'USD', help: 'total spending limit of the key', read: parseUsd },
   expires: { value: 'WHEN', help: 'a time from now (90d, 12h) or a date (2030-01-31)', read: parseExpiry },
-  models: { value: 'ID,ID', help: 'the only models that the key may use', read: parseNames },
+  models: {
+    value: 'ID,ID',
+    help: 'the only models that the key may use, or that are imported',
+    read: parseNames,
+  },
+  provider: { value: 'NAME', help: "the price list's name of the provider", read: parseText },
+  as: { value: 'ID', help: 'id of the provider in the configuration; default: NAME', read: parseText },
   'base-url': {
     value: 'URL',
     help: 'base URL of the endpoint, with its version: http://10.0.0.5:8000/v1',

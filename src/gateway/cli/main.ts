@@ -8,6 +8,7 @@ import { type CommandName, parseGatewayArgs } from './commands.ts';
 import { addEndpoint, listEndpoints, removeEndpoint } from './endpoint-commands.ts';
 import { gatewayHelp } from './help.ts';
 import { createKey, listKeys, revokeKey } from './key-commands.ts';
+import { diffCatalog, importCatalog } from './price-commands.ts';
 import { serve } from './serve-command.ts';
 import type { CommandContext } from './command-context.ts';
 import type { CliEnvironment } from './types.ts';
@@ -22,6 +23,8 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'key list': listKeys,
   'ledger audit': auditLedger,
   'catalog check': checkCatalog,
+  'catalog import': importCatalog,
+  'catalog diff': diffCatalog,
   'secrets rotate': rotateSecrets,
   'endpoint add': addEndpoint,
   'endpoint list': listEndpoints,
