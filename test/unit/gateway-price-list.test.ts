@@ -183,7 +183,7 @@ api_key_env = "KEY"
       now: () => new Date(),
       serve: () => Promise.reject(new Error('not served')),
       openDatabase: () => Promise.reject(new Error('not opened')),
-    } as Parameters<typeof gatewayMain>[0]);
+    });
     return { out, err, code };
   };
 
