@@ -18,6 +18,7 @@ import {
   type OperationResult,
 } from './operations.ts';
 import type { CommitEvent, LedgerState } from '../../tracing/index.ts';
+import { countUncounted } from '../usage/rollups.ts';
 import type { ClaimStatus, Ledger, Reservation, ReserveResult, SettleResult, Settlement } from './types.ts';
 
 export interface LedgerOptions {
@@ -100,12 +101,14 @@ class StoredLedger implements Ledger {
   async start(): Promise<void> {
     await this.#batcher.submit({ kind: 'beat' });
     await this.recoverOrphanedHolds();
+    await countUncounted(this.#store);
     this.#schedule(this.#heartbeatMs, async () => {
       await this.#batcher.submit({ kind: 'beat' });
       await this.#retryUnsettled();
     });
     this.#schedule(this.#recoverMs, async () => {
       await this.recoverOrphanedHolds();
+      await countUncounted(this.#store);
       await this.#deleteExpiredClaims();
       await deleteStaleReplicas(this.#store);
     });

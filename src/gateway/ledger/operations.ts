@@ -76,6 +76,7 @@ export function toHoldRow(reservation: Reservation, replicaId: string, at: strin
     idempotency_key: reservation.idempotency ? toStorableText(reservation.idempotency.key) : null,
     replica_id: replicaId,
     reserved_at: at,
+    tag: toStorableText(reservation.tag ?? ''),
   };
 }
 

@@ -18,6 +18,8 @@ export interface Reservation {
   readonly wire: string;
   readonly stream: boolean;
   readonly byok: boolean;
+  /** The end user; undefined: the request names none. */
+  readonly tag?: string;
   /** Claims the idempotency key in the same transaction. */
   readonly idempotency?: { readonly key: string; readonly bodyHash: string };
 }
