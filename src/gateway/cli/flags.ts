@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { parseExpiry } from '../../words/expiry.ts';
 import { logFormats } from '../serve/request-log.ts';
+import { parseUsageDimensions, parseUsageSince, parseUsageUntil } from '../usage/query.ts';
 import { parseNanodollars } from './money.ts';
 
 interface Flag<T> {
@@ -124,6 +125,21 @@ export const flags = {
   'cap-usd': { value: 'USD', help: 'total spending limit of the key', read: parseUsd },
   expires: { value: 'WHEN', help: 'a time from now (90d, 12h) or a date (2030-01-31)', read: parseExpiry },
   models: { value: 'ID,ID', help: 'the only models that the key may use', read: parseNames },
+  by: {
+    value: 'COLUMN,COLUMN',
+    help: 'what to add up by: day, month, key, account, provider, model, tag (default model)',
+    read: parseUsageDimensions,
+  },
+  since: {
+    value: 'WHEN',
+    help: 'first day, in UTC: 30d (today and the 29 days before; the default), 2026-01-31 or 2026-01',
+    read: parseUsageSince,
+  },
+  until: {
+    value: 'DATE',
+    help: 'last day: 2026-01-31 or 2026-01 (default: today)',
+    read: parseUsageUntil,
+  },
   'base-url': {
     value: 'URL',
     help: 'base URL of the endpoint, with its version: http://10.0.0.5:8000/v1',

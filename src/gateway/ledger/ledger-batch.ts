@@ -5,10 +5,9 @@ import {
   type HoldRow,
   noTokens,
   type Operation,
-  type RequestRow,
   type OperationResult,
 } from './operations.ts';
-import type { ClaimStatus, ReserveResult, SettleResult, StoredAnswer } from './types.ts';
+import type { ClaimStatus, RequestRow, ReserveResult, SettleResult, StoredAnswer } from './types.ts';
 import { type UsageRow, UsageSums } from '../usage/rollups.ts';
 
 export type AccountSums = Pick<Row<'gateway_accounts'>, 'id' | 'balance' | 'held' | 'allowance'>;

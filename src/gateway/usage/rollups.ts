@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { type GatewayStore, insertInto, type Row } from '../store/index.ts';
-import type { RequestRow } from '../ledger/operations.ts';
+import type { RequestRow } from '../ledger/types.ts';
 
 export type UsageRow = Row<'gateway_usage'>;
 
