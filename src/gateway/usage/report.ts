@@ -46,12 +46,13 @@ export async function readUsage(
   query: UsageQuery,
   maxLines = Number.POSITIVE_INFINITY,
 ): Promise<readonly UsageLine[] | undefined> {
-  const lines = new Map<string, UsageLine>();
+  const lines = new Map<string, Mutable<UsageLine>>();
   for (const period of periodsOf(store, query)) {
     for (const line of await store.read((db) => readPeriod(db, { ...query, ...period }))) {
       const id = JSON.stringify(line.group);
       const known = lines.get(id);
-      lines.set(id, known ? { ...line, ...sumOf([known, line]) } : line);
+      if (known) addTo(known, line);
+      else lines.set(id, line);
       if (lines.size > maxLines) return undefined;
     }
     // SQLite answers in this thread, so a key's own report lets other requests run after every day.
@@ -60,13 +61,21 @@ export async function readUsage(
   return [...lines.values()].sort((a, b) => compareGroups(a.group, b.group));
 }
 
-export const sumOf = (lines: readonly UsageTotals[]): UsageTotals => ({
-  requests: lines.reduce((sum, { requests }) => sum + requests, 0n),
-  promptTokens: lines.reduce((sum, { promptTokens }) => sum + promptTokens, 0n),
-  cachedTokens: lines.reduce((sum, { cachedTokens }) => sum + cachedTokens, 0n),
-  completionTokens: lines.reduce((sum, { completionTokens }) => sum + completionTokens, 0n),
-  spent: lines.reduce((sum, { spent }) => sum + spent, 0n),
-});
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+function addTo(sum: Mutable<UsageTotals>, added: UsageTotals): void {
+  sum.requests += added.requests;
+  sum.promptTokens += added.promptTokens;
+  sum.cachedTokens += added.cachedTokens;
+  sum.completionTokens += added.completionTokens;
+  sum.spent += added.spent;
+}
+
+export function sumOf(lines: readonly UsageTotals[]): UsageTotals {
+  const sum = { requests: 0n, promptTokens: 0n, cachedTokens: 0n, completionTokens: 0n, spent: 0n };
+  for (const line of lines) addTo(sum, line);
+  return sum;
+}
 
 /** The periods that are read one after the other. */
 function periodsOf({ kind }: GatewayStore, { keyId, since, until }: UsageQuery): UsagePeriod[] {
@@ -103,9 +112,6 @@ async function readPeriod(
 
 /** Compares by code units, so that the order is the same on both databases. */
 function compareGroups(a: readonly string[], b: readonly string[]): number {
-  for (const [index, value] of a.entries()) {
-    const other = b[index] ?? '';
-    if (value !== other) return value < other ? -1 : 1;
-  }
-  return 0;
+  const index = a.findIndex((value, place) => value !== b[place]);
+  return index === -1 ? 0 : (a[index] ?? '') < (b[index] ?? '') ? -1 : 1;
 }
