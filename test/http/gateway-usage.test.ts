@@ -227,19 +227,19 @@ describe('GET /v1/receipts/{request_id}', () => {
 });
 
 describe('the receipt at the end of a stream', () => {
-  const asked = { 'x-svc-stream-receipt': 'comment' };
+  const withComment = { 'x-svc-stream-receipt': 'comment' };
   const commentOf = (text: string) => {
     const [, json] = /\n: receipt (.*)\n\n$/.exec(text) ?? [];
     return json === undefined ? undefined : (JSON.parse(json) as Json);
   };
 
   it.each(pairs.filter(([wire]) => wire !== 'messages' && wire !== 'embeddings'))(
-    'of %s from %s is its last comment, if it is asked for',
+    'of %s from %s is its last comment, if the caller wants it',
     async (wire, model) => {
       const { path, body } = wires[wire];
       const plain = await world.ask(path, { customer, body: body(model, true) });
       expect(await plain.text()).not.toContain(': receipt');
-      const response = await world.ask(path, { customer, headers: asked, body: body(model, true) });
+      const response = await world.ask(path, { customer, headers: withComment, body: body(model, true) });
       const { cost_nanousd, components, effective_model } = (await receiptOfStream(response)) ?? {};
       expect((await receiptOf(response)).body).toMatchObject({ cost_nanousd, components, effective_model });
       expect(cost_nanousd).toBeGreaterThan(0);
@@ -253,11 +253,11 @@ describe('the receipt at the end of a stream', () => {
 
   it('of a stream that the provider breaks off says that it was free', async () => {
     world.provider.script([{ say: { text: 'a b c', usage }, cutAfter: 2 }]);
-    expect(await receiptOfStream(await chat({}, asked, true))).toMatchObject({ cost_nanousd: 0 });
+    expect(await receiptOfStream(await chat({}, withComment, true))).toMatchObject({ cost_nanousd: 0 });
   });
 
   it('is part of the answer that an idempotency key repeats', async () => {
-    const headers = { ...asked, 'idempotency-key': crypto.randomUUID() };
+    const headers = { ...withComment, 'idempotency-key': crypto.randomUUID() };
     const first = await (await chat({}, headers, true)).text();
     expect(await (await chat({}, headers, true)).text()).toBe(first);
     expect(commentOf(first)).toMatchObject({ cost_nanousd: cost });
@@ -265,7 +265,7 @@ describe('the receipt at the end of a stream', () => {
 
   it('on the messages wire remains an event', async () => {
     const { path, body } = wires.messages;
-    const response = await world.ask(path, { customer, headers: asked, body: body('claude', true) });
+    const response = await world.ask(path, { customer, headers: withComment, body: body('claude', true) });
     const text = await response.text();
     expect(text).toContain('event: svc_receipt');
     expect(text).not.toContain(': receipt {');
@@ -282,7 +282,7 @@ describe('the receipt at the end of a stream', () => {
     ['6', OpenAIOld as unknown as typeof OpenAI],
   ])('does not disturb the OpenAI client %s', async (_, Client) => {
     const options = { apiKey: customer.secret, baseURL: `${world.url}/v1`, maxRetries: 0 };
-    const client = new Client({ ...options, defaultHeaders: asked });
+    const client = new Client({ ...options, defaultHeaders: withComment });
     const stream = await client.chat.completions.create({
       model: 'chat',
       messages: [{ role: 'user', content: 'Hello' }],
@@ -301,7 +301,7 @@ describe('the receipt at the end of a stream', () => {
   it.each(aiSdks.map(({ version, sdk, create }) => [version, sdk, create] as const))(
     'does not disturb the AI SDK %s',
     async (_, sdk, create) => {
-      const anthropic = create({ apiKey: customer.secret, baseURL: `${world.url}/v1`, headers: asked });
+      const anthropic = create({ apiKey: customer.secret, baseURL: `${world.url}/v1`, headers: withComment });
       const { textStream } = sdk.streamText({ model: anthropic('claude'), prompt: 'Hello' });
       expect((await Array.fromAsync(textStream)).join('')).toBe('Hello.');
     },
