@@ -21,6 +21,7 @@ import type { Backend } from '../wires/core/backend.ts';
 import { type GatewayObserver, type GatewayState, noopTracer, type Tracer } from '../tracing/index.ts';
 import { GatewayStore } from './store/index.ts';
 import { UpstreamRouter } from './upstream/router.ts';
+import { TagLimiter } from './usage/tags.ts';
 import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
 import { vettedStatus } from './upstream/vetted-status.ts';
 
@@ -113,6 +114,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       transport,
       router,
       limits,
+      tags: new TagLimiter(),
       bodyMemory: new BodyMemoryLimiter(limits.maxBodyBytes),
       inFlight,
       upstreamDrains: new UpstreamDrains(limits),

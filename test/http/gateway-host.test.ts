@@ -117,6 +117,16 @@ to = ["resident"]
     expect(gateway(dataDir, 'ledger', 'audit')).toMatchObject({ ok: true, open_holds: 0 });
   });
 
+  it('counts the usage of the resident model as its price says', async () => {
+    const free = { provider: 'local', model: 'scripted', requests: 5, spend_nanodollars: 0 };
+    const paid = { provider: 'far', model: 'far-1', requests: 1, spend_nanodollars: 105_000 };
+    const response = await fetch(`${url}/usage?by=provider,model`, {
+      headers: { authorization: `Bearer ${client.apiKey}` },
+    });
+    expect(await response.json()).toMatchObject({ data: [paid, free] });
+    expect(gateway(dataDir, 'usage', '--by', 'provider,model')).toMatchObject({ data: [paid, free] });
+  });
+
   it('serves a changed gateway.toml without a restart', async () => {
     const file = join(dataDir, 'gateway.toml');
     writeFileSync(

@@ -9,6 +9,7 @@ import { gatewayMain } from '../../src/gateway/cli/main.ts';
 import { formatDollars, parseNanodollars } from '../../src/gateway/cli/money.ts';
 import { openGatewayDatabase } from '../../src/gateway/cli/gateway-database.ts';
 import type { CliEnvironment, ServeOptions } from '../../src/gateway/cli/types.ts';
+import { ledgerOn, reservation, settlement } from '../support/ledger.ts';
 
 let folder = '';
 let database = '';
@@ -183,6 +184,107 @@ describe('accounts and keys', () => {
     });
     expect(broken).toMatchObject({ code: 1, err: 'lathe: the ledger is inconsistent: 1 fault\n' });
     expect(broken.out).toContain('a_1 is off');
+  });
+});
+
+describe('usage', () => {
+  const usage = (...args: string[]) => onBooks('usage', ...args);
+
+  /** Usage of two accounts on two days, as the ledger records it. */
+  async function spendSome() {
+    const ids: string[] = [];
+    for (const [day, name, tag, cost] of [
+      ['2026-11-21', 'acme', '=1+1', 1n],
+      ['2026-11-22', 'acme', 'a, "b"', 1_234_567n],
+      ['2026-11-22', 'beta', '', 0n],
+    ] as const) {
+      const now = () => new Date(`${day}T23:59:59.999Z`);
+      const { ledger, close } = await ledgerOn(database, { now });
+      const known = (await ledger.accounts()).find((one) => one.name === name);
+      const account = known ?? (await ledger.createAccount(name, { credit: 10n ** 9n }));
+      const { row } = await ledger.createKey({ account: account.id });
+      const requested = reservation({ accountId: account.id, keyId: row.id }, 2_000_000n, { tag });
+      await ledger.reserve(requested);
+      await ledger.settle(requested.requestId, settlement(cost));
+      ids.push(account.id);
+      await close();
+    }
+    return ids;
+  }
+
+  test('is shown in exact dollars, as a table, JSON and CSV', async () => {
+    const [acme] = await spendSome();
+    expect((await usage()).out).toBe(
+      `MODEL  REQUESTS  PROMPT  CACHED  COMPLETION  SPEND
+one    3         48      9       12          $0.001234568
+TOTAL  3         48      9       12          $0.001234568
+`,
+    );
+    expect((await usage('--by', 'account,tag', '--since', '1d')).out).toMatch(
+      /^ACCOUNT +TAG .*\nacme +a, "b" .*\$0.001234567\nbeta +- .*\$0.00\nTOTAL /,
+    );
+    expect(await json('usage', '--by', 'account', '--account', 'acme', '--until', '2026-11-21')).toEqual({
+      object: 'list',
+      since: '2026-10-24',
+      until: '2026-11-21',
+      by: ['account'],
+      data: [
+        {
+          account: acme,
+          requests: 1,
+          prompt_tokens: 16,
+          cached_tokens: 3,
+          completion_tokens: 4,
+          spend_nanodollars: 1,
+          spend_usd: '0.000000001',
+        },
+      ],
+      total: expect.objectContaining({ spend_nanodollars: 1 }),
+    });
+    // A cell that a spreadsheet would take for a formula is marked as text.
+    expect((await usage('--by', 'day,tag', '--csv', '--since', '2026-11')).out).toBe(
+      [
+        'day,tag,requests,prompt_tokens,cached_tokens,completion_tokens,spend_usd',
+        "2026-11-21,'=1+1,1,16,3,4,0.000000001",
+        '2026-11-22,,1,16,3,4,0.000000000',
+        '2026-11-22,"a, ""b""",1,16,3,4,0.001234567',
+        '',
+      ].join('\r\n'),
+    );
+  });
+
+  test('is empty where nothing was used', async () => {
+    expect((await usage('--by', 'model,day')).out).toMatch(/^MODEL +DAY .*\nTOTAL .* \$0.00\n$/);
+    expect((await usage('--csv')).out).toMatch(/^model,.*\r\n$/);
+  });
+
+  test.each([
+    [
+      ['--by', 'modle'],
+      "--by: expected some of day, month, key, account, provider, model, tag, separated by commas, got 'modle' (did you mean 'model'?)",
+    ],
+    [
+      ['--since', '12h'],
+      "--since: expected a number of days up to 3660d such as 30d, a date such as 2026-01-31, or a month such as 2026-01, got '12h'",
+    ],
+    [
+      ['--until', '30d'],
+      "--until: expected a date such as 2026-01-31, or a month such as 2026-01, got '30d'",
+    ],
+    [['--since', '2026-12'], '--since: expected a day up to 2026-11-22, got 2026-12-01'],
+    [['--csv', '--json'], '--csv and --json exclude each other'],
+    [['--csv=x'], "--csv takes no value, got 'x'"],
+    [['--models', 'a'], '--models does not belong to the command usage'],
+  ])('%j is refused with what is expected', async (args, message) => {
+    const { code, out, err } = await usage(...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain(`lathe: ${message}\n`);
+  });
+
+  test('--csv belongs to no other command', async () => {
+    expect((await onBooks('key', 'list', '--csv')).err).toContain(
+      '--csv does not belong to the command key list',
+    );
   });
 });
 

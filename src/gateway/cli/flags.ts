@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { parseExpiry } from '../../words/expiry.ts';
 import { logFormats } from '../serve/request-log.ts';
+import { parseUsageDimensions, parseUsageSince, parseUsageUntil } from '../usage/query.ts';
 import { parseNanodollars } from './money.ts';
 
 interface Flag<T> {
@@ -130,6 +131,21 @@ export const flags = {
   },
   provider: { value: 'NAME', help: "the price list's name of the provider", read: parseText },
   as: { value: 'ID', help: 'id of the provider in the configuration; default: NAME', read: parseText },
+  by: {
+    value: 'COLUMN,COLUMN',
+    help: 'what to add up by: day, month, key, account, provider, model, tag (default model)',
+    read: parseUsageDimensions,
+  },
+  since: {
+    value: 'WHEN',
+    help: 'first day, in UTC: 30d (today and the 29 days before; the default), 2026-01-31 or 2026-01',
+    read: parseUsageSince,
+  },
+  until: {
+    value: 'DATE',
+    help: 'last day: 2026-01-31 or 2026-01 (default: today)',
+    read: parseUsageUntil,
+  },
   'base-url': {
     value: 'URL',
     help: 'base URL of the endpoint, with its version: http://10.0.0.5:8000/v1',

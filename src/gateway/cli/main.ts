@@ -10,6 +10,7 @@ import { gatewayHelp } from './help.ts';
 import { createKey, listKeys, revokeKey } from './key-commands.ts';
 import { diffCatalog, importCatalog } from './price-commands.ts';
 import { serve } from './serve-command.ts';
+import { showUsage } from './usage-command.ts';
 import type { CommandContext } from './command-context.ts';
 import type { CliEnvironment } from './types.ts';
 
@@ -21,6 +22,7 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'key create': createKey,
   'key revoke': revokeKey,
   'key list': listKeys,
+  usage: showUsage,
   'ledger audit': auditLedger,
   'catalog check': checkCatalog,
   'catalog import': importCatalog,

@@ -5,10 +5,10 @@ import {
   type HoldRow,
   noTokens,
   type Operation,
-  type RequestRow,
   type OperationResult,
 } from './operations.ts';
-import type { ClaimStatus, ReserveResult, SettleResult, StoredAnswer } from './types.ts';
+import type { ClaimStatus, RequestRow, ReserveResult, SettleResult, StoredAnswer } from './types.ts';
+import { type UsageRow, UsageSums } from '../usage/rollups.ts';
 
 export type AccountSums = Pick<Row<'gateway_accounts'>, 'id' | 'balance' | 'held' | 'allowance'>;
 export type KeySums = Pick<
@@ -36,6 +36,7 @@ export interface RowChanges {
   readonly requests: RequestRow[];
   readonly transactions: Row<'gateway_transactions'>[];
   readonly entries: Row<'gateway_entries'>[];
+  readonly usage: UsageRow[];
   readonly claims: ClaimRow[];
   readonly claimEnds: Pick<ClaimRow, 'account_id' | 'key' | 'request_id' | 'state' | 'answer'>[];
 }
@@ -58,6 +59,7 @@ export class LedgerBatch {
   readonly #claims: Map<string, ClaimRow>;
   readonly #opened = new Map<string, HoldRow>();
   readonly #newClaims = new Map<string, ClaimRow>();
+  readonly #usage = new UsageSums();
   readonly #pendingRows: Pick<RowChanges, 'closed' | 'requests' | 'transactions' | 'entries' | 'claimEnds'> =
     {
       closed: [],
@@ -110,7 +112,8 @@ export class LedgerBatch {
       return spent === 0n && held === 0n ? [] : [{ id: before.id, spent, held }];
     });
     const opened = [...this.#opened.values()];
-    return { accounts, keys, opened, claims: [...this.#newClaims.values()], ...this.#pendingRows };
+    const usage = this.#usage.rows();
+    return { accounts, keys, opened, claims: [...this.#newClaims.values()], usage, ...this.#pendingRows };
   }
 
   #reserve(hold: HoldRow, bodyHash: string | undefined): ReserveResult {
@@ -191,8 +194,10 @@ export class LedgerBatch {
     const overrun = end.cost - charged;
     this.#closeHold(hold, charged);
     const { request_id: id, ...requestColumns } = hold;
-    const request = { ...requestColumns, id, ...end, charged, overrun };
+    // A gateway of a version without tags may have placed the hold.
+    const request = { ...requestColumns, id, tag: hold.tag ?? '', ...end, charged, overrun };
     this.#pendingRows.requests.push(request);
+    this.#usage.add(request);
     this.#requests.set(id, request);
     this.#postEntries(request);
     this.#endClaim(hold, claim);

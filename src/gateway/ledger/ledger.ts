@@ -18,6 +18,9 @@ import {
   type OperationResult,
 } from './operations.ts';
 import type { CommitEvent, LedgerState } from '../../tracing/index.ts';
+import { readUsage } from '../usage/report.ts';
+import { countUncounted } from '../usage/rollups.ts';
+import { findRequest } from './request-records.ts';
 import type { ClaimStatus, Ledger, Reservation, ReserveResult, SettleResult, Settlement } from './types.ts';
 
 export interface LedgerOptions {
@@ -100,12 +103,14 @@ class StoredLedger implements Ledger {
   async start(): Promise<void> {
     await this.#batcher.submit({ kind: 'beat' });
     await this.recoverOrphanedHolds();
+    await countUncounted(this.#store);
     this.#schedule(this.#heartbeatMs, async () => {
       await this.#batcher.submit({ kind: 'beat' });
       await this.#retryUnsettled();
     });
     this.#schedule(this.#recoverMs, async () => {
       await this.recoverOrphanedHolds();
+      await countUncounted(this.#store);
       await this.#deleteExpiredClaims();
       await deleteStaleReplicas(this.#store);
     });
@@ -187,6 +192,9 @@ class StoredLedger implements Ledger {
   revokeKey: Ledger['revokeKey'] = (id) => this.#accounts.revokeKey(id);
   keys: Ledger['keys'] = (account) => this.#accounts.keys(account);
   findKey: Ledger['findKey'] = (hash) => this.#accounts.findKey(hash);
+  usage: Ledger['usage'] = (query, maxLines) => readUsage(this.#store, query, maxLines);
+  request: Ledger['request'] = (keyId, requestId) =>
+    findRequest(this.#store, keyId, toStorableText(requestId));
   audit: Ledger['audit'] = () => audit(this.#store);
 
   async recoverOrphanedHolds(): Promise<{ settled: number }> {

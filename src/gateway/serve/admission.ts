@@ -12,6 +12,7 @@ import type { GatewayServices } from './services.ts';
 import { endpointOf, InvalidKeyError, type HoldRequest, Hold } from './hold.ts';
 import { type JsonObjectBody, readJsonObject } from './request-body.ts';
 import { ClientGone } from '../../http/error.ts';
+import { readTag } from '../usage/tags.ts';
 
 /** An authenticated and validated request with the candidates that can serve it. */
 export interface ParsedRequest<Facts extends RequestFacts> extends JsonObjectBody {
@@ -102,6 +103,7 @@ async function placeHold<Facts extends RequestFacts>(
     candidates: resolution.candidates,
     maxTokensOf,
     idempotency,
+    tag: services.tags.admit(caller.key.id, readTag(wire, parsed.value)),
   };
   let hold: Hold | OutgoingResponse;
   try {

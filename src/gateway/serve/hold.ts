@@ -21,6 +21,8 @@ export interface HoldRequest {
   /** Output limit of one answer of a candidate, in tokens. */
   readonly maxTokensOf: (candidate: Candidate) => number;
   readonly idempotency: IdempotencyKey | undefined;
+  /** The end user; '' if the request names none. */
+  readonly tag: string;
 }
 
 /** How a request ended, for its row in the request log. */
@@ -115,6 +117,7 @@ export class Hold {
         wire: holdRequest.wire,
         stream: facts.stream,
         byok: isByok(chosen),
+        tag: holdRequest.tag,
         ...(holdRequest.idempotency ? { idempotency: holdRequest.idempotency } : {}),
       };
     };

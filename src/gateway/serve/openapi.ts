@@ -60,6 +60,14 @@ const pricedHeaders = {
     .describe('A retry with the same key and body gets the first answer.'),
 };
 
+const streamHeaders = {
+  'x-svc-stream-receipt': z
+    .literal('comment')
+    .describe(
+      'Ends a stream with a comment that has its cost: `: receipt {"cost_nanousd": ...}`. Not on /v1/messages, whose streams have an event.',
+    ),
+};
+
 const eventStream = z.string().meta({ id: 'EventStream' });
 
 /** @throws Error when a route has no description */
@@ -80,7 +88,7 @@ export function openapiDocument(routes: readonly (Endpoint & Partial<GatewayOper
         ...route,
         path: basePath + path,
         summary,
-        ...(priced ? { headers: pricedHeaders } : {}),
+        ...(priced ? { headers: streams ? { ...pricedHeaders, ...streamHeaders } : pricedHeaders } : {}),
         security: isOpen ? [] : Object.keys(securitySchemes),
         errorSchema: openaiError,
         refusals: {
