@@ -83,7 +83,7 @@ export class Hold {
   /**
    * Holds the maximum cost of the request. Fallbacks that cost more than the ceiling or the balance allows are left out.
    * @returns an answer when the request's idempotency key already has one
-   * @throws WireError 402 of three kinds: balance, key cap, ceiling
+   * @throws WireError 402 of three kinds: balance, key cap, ceiling; InvalidKeyError; KeyChangedError
    */
   static async place(
     ledger: Ledger,
@@ -115,6 +115,7 @@ export class Hold {
         wire: holdRequest.wire,
         stream: facts.stream,
         byok: isByok(chosen),
+        keyRevision: caller.key.revision,
         ...(holdRequest.idempotency ? { idempotency: holdRequest.idempotency } : {}),
       };
     };
@@ -142,6 +143,7 @@ export class Hold {
     if (
       result.outcome !== 'reserved' &&
       result.outcome !== 'idempotency' &&
+      result.outcome !== 'key_changed' &&
       maxOf(first) < reservation.amount
     ) {
       candidates = candidates.filter((one) => maxOf(one) <= maxOf(first));
@@ -173,6 +175,8 @@ export class Hold {
         );
       case 'key_invalid':
         throw new InvalidKeyError();
+      case 'key_changed':
+        throw new KeyChangedError();
     }
   }
 
@@ -240,8 +244,11 @@ export class Hold {
   }
 }
 
-/** The key was revoked or expired between the request's arrival and its reservation. */
+/** The key was revoked or disabled or expired between the request's arrival and its reservation. */
 export class InvalidKeyError extends Error {}
+
+/** The key's settings were changed between the request's arrival and its reservation. */
+export class KeyChangedError extends Error {}
 
 export const endpointOf = ({ credential }: Candidate): string =>
   credential.kind === 'byok' ? `byok:${credential.provider}` : 'credits';
