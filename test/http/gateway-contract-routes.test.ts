@@ -135,6 +135,10 @@ describe('authentication', () => {
     const revoked = await served.customer();
     await served.books.ledger.revokeKey(revoked.keyId);
     const expired = await served.customer({}, { expiresAt: '2026-01-01T00:00:00.000Z' });
+    const disabled = await served.customer();
+    await served.books.ledger.setKeyDisabled(disabled.keyId, true);
+    const closed = await served.customer();
+    await served.books.ledger.setAccountDisabled(closed.accountId, true);
     const unknown = `lathe_gateway_${'A'.repeat(43)}`;
     const failures: Record<string, Record<string, string>> = {
       missing: {},
@@ -148,6 +152,8 @@ describe('authentication', () => {
       revoked: { authorization: `Bearer ${revoked.secret}` },
       'revoked x-api-key': { 'x-api-key': revoked.secret },
       expired: { authorization: `Bearer ${expired.secret}` },
+      disabled: { authorization: `Bearer ${disabled.secret}` },
+      'disabled account': { 'x-api-key': closed.secret },
     };
     const seen = new Set<string>();
     for (const { path, asks } of keyed)

@@ -22,6 +22,8 @@ const row = (id: string, more: Partial<KeyRow> = {}): KeyRow => ({
   createdAt: '2029-01-01T00:00:00.000Z',
   expiresAt: undefined,
   revokedAt: undefined,
+  disabledAt: undefined,
+  revision: 0n,
   ...more,
 });
 

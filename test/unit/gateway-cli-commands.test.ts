@@ -98,7 +98,7 @@ describe('accounts and keys', () => {
       'acme has $0.000000001 now\n',
     );
     const listed = await onBooks('account', 'list');
-    expect(listed.out).toMatch(/^NAME +ID +REMAINING +ALLOWANCE +CREDITS +HELD +CREATED\nacme +a_/);
+    expect(listed.out).toMatch(/^NAME +ID +REMAINING +ALLOWANCE +CREDITS +HELD +CREATED +STATE\nacme +a_/);
     expect(await json('account', 'list')).toMatchObject({
       data: [
         {
@@ -139,6 +139,43 @@ describe('accounts and keys', () => {
     const id = String(data[0]?.['id']);
     expect((await onBooks('key', 'revoke', id)).out).toBe(`${id} is revoked; it spent $0.00\n`);
     expect((await onBooks('key', 'list')).out).toMatch(/revoked 20/);
+  });
+
+  test('a key and an account are changed, disabled and enabled, and the changes are logged', async () => {
+    await onBooks('account', 'create', 'acme');
+    await onBooks('key', 'create', '--account', 'acme', '--cap-usd', '1', '--expires', '90d');
+    const keysNow = async () => ((await json('key', 'list'))['data'] as Record<string, unknown>[])[0];
+    const id = String((await keysNow())?.['id']);
+    const update = ['key', 'update', id, '--cap-usd', '2.5', '--models', 'small,auto', '--label', 'ci'];
+    expect(await onBooks(...update)).toMatchObject({ code: 0, err: '', out: `${id} is changed\n` });
+    expect(await keysNow()).toMatchObject({
+      cap_nanodollars: 2_500_000_000,
+      models: ['small', 'auto'],
+      label: 'ci',
+      expires_at: '2027-02-20T00:00:00.000Z',
+    });
+    await onBooks('key', 'update', id, '--cap-usd', 'none', '--models', 'all', '--expires', 'never');
+    expect(await keysNow()).toMatchObject({ cap_nanodollars: null, models: null, expires_at: null });
+    expect((await onBooks('key', 'disable', id)).out).toBe(`${id} is disabled\n`);
+    expect((await onBooks('key', 'list')).out).toMatch(/disabled 20/);
+    expect((await onBooks('key', 'enable', id)).out).toBe(`${id} is enabled\n`);
+    expect(await keysNow()).toMatchObject({ disabled_at: null });
+    expect((await onBooks('account', 'update', 'acme', '--name', 'globex')).out).toBe(
+      'acme is changed: globex\n',
+    );
+    expect((await onBooks('account', 'disable', 'globex')).out).toBe('globex is disabled\n');
+    expect((await onBooks('account', 'list')).out).toMatch(/globex .*disabled 20/);
+    expect((await onBooks('account', 'enable', 'globex')).out).toBe('globex is enabled\n');
+    const { data } = (await json('changes', '--account', 'globex')) as { data: Record<string, string>[] };
+    expect(data).toHaveLength(9);
+    for (const { actor } of data) expect(actor).toMatch(/^.+@.+$/);
+    expect(data.find(({ action }) => action === 'account update')).toMatchObject({
+      before: { name: 'acme' },
+      after: { name: 'globex' },
+    });
+    const listed = await onBooks('changes', '--limit', '3');
+    expect(listed.out).toMatch(/^AT +BY +CHANGE +OF +BEFORE +AFTER\n/);
+    expect(listed.out.trim().split('\n')).toHaveLength(4);
   });
 
   test('a model that is not in the configuration causes a remark', async () => {
@@ -478,6 +515,11 @@ describe('invalid command lines', () => {
     ['key create --account a --expires 2030-02-31', /--expires: expected a duration/],
     ['key create --account a --expires 2020-01-01', /--expires: 2020-01-01T00:00:00\.000Z is in the past/],
     ['key create --account a --models ,', /--models: expected ids of models/],
+    ['key update k_1', /key update needs one of --label, --cap-usd, --expires, --models/],
+    ['key update', /key update needs ID/],
+    ['key update k_1 --expires 2020-01-01', /is in the past/],
+    ['account update acme', /account update needs --name/],
+    ['changes --limit 0', /--limit: expected a whole number from 1 to 10000 entries/],
     ['endpoint add VLLM --account a --base-url http://x', /expected KIND:SLUG/],
     ['account list --config nowhere.toml', /nowhere\.toml: there is no such file/],
   ])('%s', async (line, message) => {

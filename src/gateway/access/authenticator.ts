@@ -13,6 +13,8 @@ export interface AuthenticatorOptions {
 
 /** Cache time of valid keys, in ms. Paid requests are checked again by the ledger, all others by `confirm`. */
 const keyTtlMs = 5000;
+/** How often a key whose requests are refused is read again, in ms: a raised limit takes effect after this time. */
+const recheckMs = 1000;
 const maxKeys = 10_000;
 /**
  * Cache time of unknown keys, in ms: short, so that a new key soon works. Their cache is separate, so that a flood of
@@ -26,14 +28,16 @@ const keyPattern = 'lathe_gateway_[A-Za-z0-9_-]{43}';
 const keyRegex = new RegExp(`^${keyPattern}$`);
 const bearerRegex = new RegExp(`^[Bb][Ee][Aa][Rr][Ee][Rr] +(${keyPattern})$`);
 
-/** A cached lookup: the full hash of a secret, and its key; `row` is undefined for an unknown or revoked key. */
+/** A cached lookup: the full hash of a secret, and its key; `row` is undefined for an unknown, revoked or disabled key. */
 interface CachedLookup {
   readonly hash: string;
   readonly row: KeyRow | undefined;
+  /** When it was read, by `monotonicMs`. */
+  readonly readAtMs: number;
 }
 
 /**
- * Authenticates callers by their API keys. An unknown, a revoked and an expired key take the same path and get the same
+ * Authenticates callers by their API keys. An unknown, a revoked, a disabled and an expired key take the same path and get the same
  * error, so that callers cannot tell them apart.
  */
 export function createAuthenticator({
@@ -46,21 +50,26 @@ export function createAuthenticator({
   const runningLookups = new Map<string, Promise<CachedLookup>>();
 
   async function lookUp(hash: string): Promise<CachedLookup> {
+    const readAtMs = monotonicMs();
     const row = await ledger.findKey(hash);
-    const found = { hash, row: row?.revokedAt === undefined ? row : undefined };
+    const isUsable = row?.revokedAt === undefined && row?.disabledAt === undefined;
+    const found = { hash, row: isUsable ? row : undefined, readAtMs };
     (found.row === undefined ? unknownKeys : keys).set(cacheKeyOf(hash), found);
     if (found.row === undefined) keys.delete(cacheKeyOf(hash));
     return found;
   }
 
-  async function findKey(secret: string, isFresh: boolean): Promise<KeyRow | undefined> {
+  /** @param maxAgeMs age of a cached valid key that is used; 0: the key is read */
+  async function findKey(secret: string, maxAgeMs: number): Promise<KeyRow | undefined> {
     const hash = hashSecret(secret);
     const cacheKey = cacheKeyOf(hash);
     // Unknown keys are cached even for fresh lookups: a flood of invented keys does not reach the ledger.
-    const known = (isFresh ? undefined : keys.get(cacheKey)) ?? unknownKeys.get(cacheKey);
+    const cached = keys.get(cacheKey);
+    const isYoung = cached !== undefined && monotonicMs() - cached.readAtMs < maxAgeMs;
+    const known = isYoung ? cached : unknownKeys.get(cacheKey);
     if (known !== undefined && isEqualConstantTime(known.hash, hash)) return known.row;
     // A running lookup is not shared: it may have read the key before it was revoked.
-    if (isFresh) return (await lookUp(hash)).row;
+    if (maxAgeMs === 0) return (await lookUp(hash)).row;
     // Concurrent lookups of one key share one query.
     let lookup = runningLookups.get(hash);
     if (lookup === undefined) {
@@ -72,10 +81,10 @@ export function createAuthenticator({
 
   async function authenticateBy(
     header: (name: string) => string | undefined,
-    isFresh: boolean,
+    maxAgeMs: number,
   ): Promise<Caller> {
     for (const secret of offeredKeys(header)) {
-      const key = await findKey(secret, isFresh);
+      const key = await findKey(secret, maxAgeMs);
       // Expiry is checked for every request, also for cached keys.
       if (key !== undefined && isUnexpired(key, now())) return { accountId: key.accountId, key };
     }
@@ -83,8 +92,9 @@ export function createAuthenticator({
   }
 
   return {
-    authenticate: (header) => authenticateBy(header, false),
-    confirm: (header) => authenticateBy(header, true),
+    authenticate: (header) => authenticateBy(header, keyTtlMs),
+    recheck: (header) => authenticateBy(header, recheckMs),
+    confirm: (header) => authenticateBy(header, 0),
   };
 }
 

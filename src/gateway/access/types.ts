@@ -13,6 +13,8 @@ export interface Caller {
 export interface Authenticator {
   /** Authenticates by the first valid key in `authorization`, `x-api-key` or `api-key`. @throws WireError 401 */
   authenticate(header: (name: string) => string | undefined): Promise<Caller>;
+  /** Same, but reads the key from the ledger if it was not read within the last second. */
+  recheck(header: (name: string) => string | undefined): Promise<Caller>;
   /** Same, but reads the key from the ledger, not from the cache. For requests whose key the ledger does not check itself. */
   confirm(header: (name: string) => string | undefined): Promise<Caller>;
 }

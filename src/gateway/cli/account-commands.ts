@@ -15,10 +15,11 @@ import {
   positional,
 } from './command-context.ts';
 
-const toAccountBody = ({ id, name, createdAt, balance, held }: AccountRow) => ({
+const toAccountBody = ({ id, name, createdAt, disabledAt, balance, held }: AccountRow) => ({
   id,
   name,
   created_at: createdAt,
+  disabled_at: disabledAt ?? null,
   balance: toBalanceBody(balance),
   held_nanodollars: nanodollarsToJson(held),
 });
@@ -54,11 +55,33 @@ export function creditAccount(session: CommandContext): Promise<void> {
   });
 }
 
+export async function updateAccount(session: CommandContext): Promise<void> {
+  const { name } = session.command.flags;
+  if (name === undefined) throw new UsageError(['account update needs --name NAME']);
+  await withDatabase(session, async ({ ledger }) => {
+    const before = await findAccount(session, ledger, positional(session, 0));
+    const row = await ledger.updateAccount(before.id, { name });
+    writeResult(session, toAccountBody(row), `${before.name} is changed: ${row.name}\n`);
+  });
+}
+
+const setDisabled =
+  (isDisabled: boolean) =>
+  (session: CommandContext): Promise<void> =>
+    withDatabase(session, async ({ ledger }) => {
+      const { id } = await findAccount(session, ledger, positional(session, 0));
+      const row = await ledger.setAccountDisabled(id, isDisabled);
+      writeResult(session, toAccountBody(row), `${row.name} is ${isDisabled ? 'disabled' : 'enabled'}\n`);
+    });
+
+export const disableAccount = setDisabled(true);
+export const enableAccount = setDisabled(false);
+
 export function listAccounts(session: CommandContext): Promise<void> {
   return withDatabase(session, async ({ ledger }) => {
     const rows = await ledger.accounts();
     if (rows.length === 0) writeNote(session, `there are no accounts ${await describeDatabase(session)}`);
-    const cells = rows.map(({ id, name, createdAt, balance, held }) => [
+    const cells = rows.map(({ id, name, createdAt, disabledAt, balance, held }) => [
       name,
       id,
       formatDollars(balance.remaining),
@@ -66,8 +89,9 @@ export function listAccounts(session: CommandContext): Promise<void> {
       formatDollars(balance.creditsRemaining),
       formatDollars(held),
       createdAt.slice(0, 10),
+      disabledAt === undefined ? 'active' : `disabled ${disabledAt.slice(0, 10)}`,
     ]);
-    const headings = ['NAME', 'ID', 'REMAINING', 'ALLOWANCE', 'CREDITS', 'HELD', 'CREATED'];
+    const headings = ['NAME', 'ID', 'REMAINING', 'ALLOWANCE', 'CREDITS', 'HELD', 'CREATED', 'STATE'];
     writeResult(session, { data: rows.map(toAccountBody) }, formatTable(headings, cells));
   });
 }

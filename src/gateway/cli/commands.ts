@@ -42,6 +42,13 @@ export const commands = {
     flags: ['note'],
     help: 'add credits to an account; a negative amount corrects a mistake',
   },
+  'account update': { words: ['NAME'], flags: ['name'], help: 'change an account' },
+  'account disable': {
+    words: ['NAME'],
+    flags: [],
+    help: 'refuse all keys of an account, until it is enabled',
+  },
+  'account enable': { words: ['NAME'], flags: [], help: 'enable a disabled account' },
   'account list': { words: [], flags: [], help: 'list accounts and their balances' },
   'key create': {
     words: [],
@@ -49,6 +56,13 @@ export const commands = {
     needed: ['account'],
     help: 'create an API key and print it; it is shown only once',
   },
+  'key update': {
+    words: ['ID'],
+    flags: ['label', 'cap-usd', 'expires', 'models'],
+    help: 'change an API key; running gateways observe it at once',
+  },
+  'key disable': { words: ['ID'], flags: [], help: 'refuse an API key, until it is enabled' },
+  'key enable': { words: ['ID'], flags: [], help: 'enable a disabled API key' },
   'key revoke': { words: ['ID'], flags: [], help: 'revoke an API key permanently' },
   'key list': { words: [], flags: ['account'], help: 'list API keys, without their secrets' },
   usage: {
@@ -56,6 +70,11 @@ export const commands = {
     flags: ['by', 'since', 'until', 'account'],
     switches: ['csv'],
     help: 'show requests, tokens and spend of a period',
+  },
+  changes: {
+    words: [],
+    flags: ['account', 'limit'],
+    help: 'list changes of accounts and keys, the newest first',
   },
   'ledger audit': { words: [], flags: [], help: 'check the consistency of the ledger' },
   'catalog check': { words: [], flags: [], help: 'check the configuration and show its models' },

@@ -32,6 +32,12 @@ const parseUsd = (value: string): bigint => {
   throw new RangeError(`must not be negative, got '${value}'`);
 };
 
+/** Parses a value, or the word that stands for none of it: null. */
+const parseOr =
+  <T>(none: string, read: (value: string) => T) =>
+  (value: string): T | null =>
+    value === none ? null : read(value);
+
 const parseOneOf =
   <Choice extends string>(choices: readonly Choice[]) =>
   (value: string): Choice => {
@@ -122,12 +128,26 @@ export const flags = {
   note: { value: 'TEXT', help: 'the reason, recorded in the ledger', read: parseText },
   account: { value: 'NAME', help: 'the account, by name or id', read: parseText },
   label: { value: 'TEXT', help: 'what the key is for', read: parseText },
-  'cap-usd': { value: 'USD', help: 'total spending limit of the key', read: parseUsd },
-  expires: { value: 'WHEN', help: 'a time from now (90d, 12h) or a date (2030-01-31)', read: parseExpiry },
+  name: { value: 'NAME', help: 'the new name of the account', read: parseText },
+  'cap-usd': {
+    value: 'USD',
+    help: 'total spending limit of the key, or none',
+    read: parseOr('none', parseUsd),
+  },
+  expires: {
+    value: 'WHEN',
+    help: 'a time from now (90d, 12h), a date (2030-01-31) or never',
+    read: parseOr('never', parseExpiry),
+  },
   models: {
     value: 'ID,ID',
-    help: 'the only models that the key may use, or that are imported',
-    read: parseNames,
+    help: 'the only models that the key may use, or that are imported, or all',
+    read: parseOr('all', parseNames),
+  },
+  limit: {
+    value: 'N',
+    help: 'how many entries (default 50)',
+    read: parseIntegerBetween(1, 10_000, ' entries'),
   },
   provider: { value: 'NAME', help: "the price list's name of the provider", read: parseText },
   as: { value: 'ID', help: 'id of the provider in the configuration; default: NAME', read: parseText },

@@ -1,8 +1,18 @@
 import { randomUUID } from 'node:crypto';
+import { hostname, userInfo } from 'node:os';
 import { Credentials } from '../access/credentials.ts';
 import { openLedger } from '../ledger/index.ts';
 import { GatewayStore } from '../store/index.ts';
 import type { GatewayDatabase, GatewayDatabaseOptions } from './types.ts';
+
+/** The user who runs the command, for the log of changes. A user without an entry in the system's list has a number. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return String(process.getuid?.() ?? 'unknown');
+  }
+}
 
 /** Opens a gateway's database for commands. No request is sent to a provider. */
 export async function openGatewayDatabase({
@@ -12,7 +22,7 @@ export async function openGatewayDatabase({
 }: GatewayDatabaseOptions): Promise<GatewayDatabase> {
   const store = await GatewayStore.open({ url: database, replicaId: `command-${randomUUID()}`, onNotice });
   try {
-    const ledger = await openLedger({ store, onFault: onNotice });
+    const ledger = await openLedger({ store, onFault: onNotice, actor: `${userName()}@${hostname()}` });
     const probe = () => Promise.reject(new Error('commands cannot verify credentials'));
     const credentials = new Credentials({ store, byok: [], masterKeys, probe });
     return {

@@ -3,7 +3,9 @@ import { UsageError } from '../../config/usage.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { nanodollarsToJson } from '../catalog/bodies.ts';
 import { parseEndpointModel, parseNamespacedName } from '../catalog/model-names.ts';
-import type { KeyRow } from '../ledger/types.ts';
+import type { KeyChanges, KeyRow } from '../ledger/types.ts';
+import type { GatewayFile } from '../config/gateway-file.ts';
+import { commands } from './commands.ts';
 import { formatDollars } from './money.ts';
 import {
   findAccount,
@@ -28,33 +30,22 @@ const toKeyBody = (row: KeyRow) => ({
   created_at: row.createdAt,
   expires_at: row.expiresAt ?? null,
   revoked_at: row.revokedAt ?? null,
+  disabled_at: row.disabledAt ?? null,
 });
 
 /** `key create`: prints only the key to stdout, so that a script can capture it. */
 export async function createKey(context: CommandContext): Promise<void> {
-  const { account, label, 'cap-usd': cap, expires, models } = context.command.flags;
-  const now = context.environment.now();
-  const expiresAt = expires?.(now);
-  if (expiresAt && expiresAt <= now)
-    throw new UsageError([`--expires: ${expiresAt.toISOString()} is in the past`]);
+  const { account } = context.command.flags;
+  const settings = readSettings(context);
   const file = await readConfigIfPresent(context);
-  const ids = (await file?.modelIds()) ?? [];
-  for (const name of models ?? [])
-    if (ids.length > 0 && !ids.includes(name) && !parseEndpointModel(name) && !parseNamespacedName(name))
-      writeNote(
-        context,
-        `the configuration has no model '${name}'${didYouMean(name, ids, (near) => `'${near}'`)}`,
-      );
+  await remarkUnknownModels(context, file, settings.models ?? []);
   await withDatabase(
     context,
     async ({ ledger }) => {
       const { id, name } = await findAccount(context, ledger, requireFlag(account, 'account'));
       const { row, secret } = await ledger.createKey({
         account: id,
-        ...(label === undefined ? {} : { label }),
-        ...(cap === undefined ? {} : { cap }),
-        ...(expiresAt === undefined ? {} : { expiresAt: expiresAt.toISOString() }),
-        ...(models === undefined ? {} : { models }),
+        ...settings,
       });
       if (!context.command.json)
         writeNote(context, `created ${row.id} for the account ${name}; the key is shown only once`);
@@ -63,6 +54,33 @@ export async function createKey(context: CommandContext): Promise<void> {
     { file },
   );
 }
+
+/** `key update`: running gateways use the new settings for their next requests. */
+export async function updateKey(context: CommandContext): Promise<void> {
+  const settings = readSettings(context);
+  if (Object.keys(settings).length === 0) throw new UsageError([`key update needs one of ${listSettings()}`]);
+  const file = await readConfigIfPresent(context);
+  await remarkUnknownModels(context, file, settings.models ?? []);
+  await withDatabase(
+    context,
+    async ({ ledger }) => {
+      const row = await ledger.updateKey(positional(context, 0), settings);
+      writeResult(context, toKeyBody(row), `${row.id} is changed\n`);
+    },
+    { file },
+  );
+}
+
+const setDisabled =
+  (isDisabled: boolean) =>
+  (context: CommandContext): Promise<void> =>
+    withDatabase(context, async ({ ledger }) => {
+      const row = await ledger.setKeyDisabled(positional(context, 0), isDisabled);
+      writeResult(context, toKeyBody(row), `${row.id} is ${isDisabled ? 'disabled' : 'enabled'}\n`);
+    });
+
+export const disableKey = setDisabled(true);
+export const enableKey = setDisabled(false);
 
 export function revokeKey(context: CommandContext): Promise<void> {
   return withDatabase(context, async ({ ledger }) => {
@@ -92,8 +110,41 @@ export function listKeys(context: CommandContext): Promise<void> {
   });
 }
 
-function keyState({ revokedAt, expiresAt }: KeyRow, now: Date): string {
+const settingFlags = commands['key update'].flags;
+const listSettings = () => settingFlags.map((name) => `--${name}`).join(', ');
+
+/** The settings that the flags name. @throws UsageError */
+function readSettings({ command, environment }: CommandContext): KeyChanges {
+  const { label, 'cap-usd': cap, expires, models } = command.flags;
+  const now = environment.now();
+  const expiresAt = expires === null ? null : expires?.(now);
+  if (expiresAt && expiresAt <= now)
+    throw new UsageError([`--expires: ${expiresAt.toISOString()} is in the past`]);
+  return {
+    ...(label === undefined ? {} : { label }),
+    ...(cap === undefined ? {} : { cap }),
+    ...(expiresAt === undefined ? {} : { expiresAt: expiresAt?.toISOString() ?? null }),
+    ...(models === undefined ? {} : { models }),
+  };
+}
+
+async function remarkUnknownModels(
+  context: CommandContext,
+  file: GatewayFile | undefined,
+  models: readonly string[],
+): Promise<void> {
+  const ids = (await file?.modelIds()) ?? [];
+  for (const name of models)
+    if (ids.length > 0 && !ids.includes(name) && !parseEndpointModel(name) && !parseNamespacedName(name))
+      writeNote(
+        context,
+        `the configuration has no model '${name}'${didYouMean(name, ids, (near) => `'${near}'`)}`,
+      );
+}
+
+function keyState({ revokedAt, disabledAt, expiresAt }: KeyRow, now: Date): string {
   if (revokedAt !== undefined) return `revoked ${revokedAt.slice(0, 10)}`;
+  if (disabledAt !== undefined) return `disabled ${disabledAt.slice(0, 10)}`;
   if (expiresAt === undefined) return 'active';
   return `${new Date(expiresAt) <= now ? 'expired' : 'until'} ${expiresAt.slice(0, 10)}`;
 }

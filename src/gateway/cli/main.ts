@@ -1,13 +1,21 @@
 import { printable } from '../../terminal/printable.ts';
 import { UsageError } from '../../config/usage.ts';
 import { errorMessage } from '../../util/error-message.ts';
-import { createAccount, creditAccount, listAccounts } from './account-commands.ts';
+import {
+  createAccount,
+  creditAccount,
+  disableAccount,
+  enableAccount,
+  listAccounts,
+  updateAccount,
+} from './account-commands.ts';
+import { listChanges } from './changes-command.ts';
 import { auditLedger, rotateSecrets } from './ledger-commands.ts';
 import { checkCatalog } from './catalog-commands.ts';
 import { type CommandName, parseGatewayArgs } from './commands.ts';
 import { addEndpoint, listEndpoints, removeEndpoint } from './endpoint-commands.ts';
 import { gatewayHelp } from './help.ts';
-import { createKey, listKeys, revokeKey } from './key-commands.ts';
+import { createKey, disableKey, enableKey, listKeys, revokeKey, updateKey } from './key-commands.ts';
 import { diffCatalog, importCatalog } from './price-commands.ts';
 import { serve } from './serve-command.ts';
 import { showUsage } from './usage-command.ts';
@@ -18,10 +26,17 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   serve,
   'account create': createAccount,
   'account credit': creditAccount,
+  'account update': updateAccount,
+  'account disable': disableAccount,
+  'account enable': enableAccount,
   'account list': listAccounts,
   'key create': createKey,
+  'key update': updateKey,
+  'key disable': disableKey,
+  'key enable': enableKey,
   'key revoke': revokeKey,
   'key list': listKeys,
+  changes: listChanges,
   usage: showUsage,
   'ledger audit': auditLedger,
   'catalog check': checkCatalog,

@@ -31,17 +31,18 @@ export async function importCatalog(context: CommandContext): Promise<void> {
       `--provider: the list has no provider '${provider}'${didYouMean(provider, names, (near) => `'${near}'`)}; it has ${summarizeList(names)}`,
     ]);
   }
-  const unknown = (flags.models ?? []).filter((id) => !offered.some((model) => model.id === id));
+  const ids = flags.models ?? undefined;
+  const unknown = (ids ?? []).filter((id) => !offered.some((model) => model.id === id));
   if (unknown.length > 0) {
-    const ids = offered.map(({ id }) => id);
+    const known = offered.map(({ id }) => id);
     throw new UsageError(
       unknown.map(
         (id) =>
-          `--models: ${provider} has no model '${id}' in the list${didYouMean(id, ids, (near) => `'${near}'`)}`,
+          `--models: ${provider} has no model '${id}' in the list${didYouMean(id, known, (near) => `'${near}'`)}`,
       ),
     );
   }
-  const chosen = offered.filter(({ id }) => flags.models?.includes(id) ?? true);
+  const chosen = offered.filter(({ id }) => ids?.includes(id) ?? true);
   const usable = chosen.filter((model) => missingOf(model).length === 0);
   for (const model of chosen.filter((one) => !usable.includes(one)))
     writeNote(

@@ -30,12 +30,13 @@ interface RequestState {
 const prepareStatements = ({ prepare, prepareChange }: Statements) => ({
   accounts: prepare<typeof value, AccountSums>(
     value,
-    `select id, balance, held, allowance from gateway_accounts as account, {given}
+    `select id, balance, held, allowance, disabled_at from gateway_accounts as account, {given}
      where account.id = given.value order by id {lock account}`,
   ),
   keys: prepare<typeof value, KeySums>(
     value,
-    `select id, account_id, cap, spent, held, expires_at, revoked_at from gateway_keys as api_key, {given}
+    `select id, account_id, cap, spent, held, expires_at, revoked_at, disabled_at, revision
+     from gateway_keys as api_key, {given}
      where api_key.id = given.value`,
   ),
   requests: prepare<typeof value, RequestState>(

@@ -10,10 +10,13 @@ import {
 import type { ClaimStatus, RequestRow, ReserveResult, SettleResult, StoredAnswer } from './types.ts';
 import { type UsageRow, UsageSums } from '../usage/rollups.ts';
 
-export type AccountSums = Pick<Row<'gateway_accounts'>, 'id' | 'balance' | 'held' | 'allowance'>;
+export type AccountSums = Pick<
+  Row<'gateway_accounts'>,
+  'id' | 'balance' | 'held' | 'allowance' | 'disabled_at'
+>;
 export type KeySums = Pick<
   Row<'gateway_keys'>,
-  'id' | 'account_id' | 'cap' | 'spent' | 'held' | 'expires_at' | 'revoked_at'
+  'id' | 'account_id' | 'cap' | 'spent' | 'held' | 'expires_at' | 'revoked_at' | 'disabled_at' | 'revision'
 >;
 export type ClaimRow = Row<'gateway_idempotency'>;
 
@@ -29,7 +32,7 @@ export interface LockedRows {
 
 /** The rows to write in one commit; sums are differences. */
 export interface RowChanges {
-  readonly accounts: AccountSums[];
+  readonly accounts: Omit<AccountSums, 'disabled_at'>[];
   readonly keys: Pick<KeySums, 'id' | 'spent' | 'held'>[];
   readonly opened: HoldRow[];
   readonly closed: string[];
@@ -82,7 +85,7 @@ export class LedgerBatch {
   apply(operation: Operation): OperationResult {
     switch (operation.kind) {
       case 'reserve':
-        return this.#reserve(operation.hold, operation.bodyHash);
+        return this.#reserve(operation);
       case 'finish':
         return this.#finish(operation);
       case 'note':
@@ -116,7 +119,7 @@ export class LedgerBatch {
     return { accounts, keys, opened, claims: [...this.#newClaims.values()], usage, ...this.#pendingRows };
   }
 
-  #reserve(hold: HoldRow, bodyHash: string | undefined): ReserveResult {
+  #reserve({ hold, bodyHash, keyRevision }: Operation & { kind: 'reserve' }): ReserveResult {
     // A repetition after a commit with an unknown outcome.
     if (this.#holds.has(hold.request_id) || this.#requests.has(hold.request_id))
       return { outcome: 'reserved' };
@@ -125,7 +128,9 @@ export class LedgerBatch {
     const at = hold.reserved_at;
     if (!account || key?.account_id !== account.id || key.revoked_at !== null)
       return { outcome: 'key_invalid' };
+    if (key.disabled_at !== null || account.disabled_at !== null) return { outcome: 'key_invalid' };
     if (key.expires_at !== null && key.expires_at <= at) return { outcome: 'key_invalid' };
+    if (keyRevision !== undefined && keyRevision !== key.revision) return { outcome: 'key_changed' };
     const claim = bodyHash === undefined ? undefined : newClaim(hold, bodyHash);
     const found = claim && this.#claims.get(claimId(claim));
     if (claim && found && found.request_id !== hold.request_id && !isExpired(found, at))

@@ -2,6 +2,8 @@ import { StoreError } from '../../store/index.ts';
 import { errorMessage } from '../../util/error-message.ts';
 import { type GatewayStore, toStorableText } from '../store/index.ts';
 import { Accounts } from './accounts.ts';
+import { ChangeLog } from './change-log.ts';
+import { Keys } from './keys.ts';
 import { audit } from './audit.ts';
 import { Batcher, type OperationOutcome } from './batcher.ts';
 import { claimStatusOf, claimTtlMs, isExpired } from './ledger-batch.ts';
@@ -33,6 +35,8 @@ export interface LedgerOptions {
   readonly heartbeatMs?: number;
   /** Interval at which orphaned holds are settled, in ms. */
   readonly recoverMs?: number;
+  /** Who changes accounts and keys, as `user@host`, for the log of changes. */
+  readonly actor?: string;
 }
 
 const maxOperations = 256;
@@ -61,6 +65,8 @@ type UnsettledOperation = Operation & { readonly kind: 'finish' | 'undo' };
 class StoredLedger implements Ledger {
   readonly #store: GatewayStore;
   readonly #accounts: Accounts;
+  readonly #keys: Keys;
+  readonly #changeLog: ChangeLog;
   readonly #batcher: Batcher<Operation, OperationResult>;
   readonly #onFault: (message: string) => void;
   readonly #onCommit: (event: CommitEvent) => void;
@@ -82,9 +88,12 @@ class StoredLedger implements Ledger {
     onCommit = () => undefined,
     heartbeatMs = 5000,
     recoverMs = 60_000,
+    actor = store.replicaId,
   }: LedgerOptions) {
     this.#store = store;
-    this.#accounts = new Accounts(store);
+    this.#changeLog = new ChangeLog(store, actor);
+    this.#accounts = new Accounts(store, this.#changeLog);
+    this.#keys = new Keys(store, this.#changeLog);
     this.#onFault = onFault;
     this.#onCommit = onCommit;
     this.#heartbeatMs = heartbeatMs;
@@ -117,7 +126,7 @@ class StoredLedger implements Ledger {
   }
 
   async reserve(reservation: Reservation): Promise<ReserveResult> {
-    const { requestId, idempotency } = reservation;
+    const { requestId, idempotency, keyRevision } = reservation;
     // A repeated reservation uses the hold that may have been written the first time.
     const earlierHold = this.#ownHolds.get(requestId) ?? this.#unsettled.get(requestId)?.hold;
     const hold = earlierHold ?? toHoldRow(reservation, this.#store.replicaId, this.#store.time());
@@ -127,6 +136,7 @@ class StoredLedger implements Ledger {
         kind: 'reserve',
         hold,
         bodyHash: idempotency?.bodyHash,
+        keyRevision,
       })) as ReserveResult;
       if (reserved.outcome === 'reserved' && !this.#ownHolds.has(requestId))
         this.#ownHolds.set(requestId, hold);
@@ -188,13 +198,19 @@ class StoredLedger implements Ledger {
   createAccount: Ledger['createAccount'] = (name, options) => this.#accounts.create(name, options);
   credit: Ledger['credit'] = (account, amount, note) => this.#accounts.credit(account, amount, note);
   accounts: Ledger['accounts'] = () => this.#accounts.list();
-  createKey: Ledger['createKey'] = (options) => this.#accounts.createKey(options);
-  revokeKey: Ledger['revokeKey'] = (id) => this.#accounts.revokeKey(id);
-  keys: Ledger['keys'] = (account) => this.#accounts.keys(account);
-  findKey: Ledger['findKey'] = (hash) => this.#accounts.findKey(hash);
   usage: Ledger['usage'] = (query, maxLines) => readUsage(this.#store, query, maxLines);
   request: Ledger['request'] = (keyId, requestId) =>
     findRequest(this.#store, keyId, toStorableText(requestId));
+  updateAccount: Ledger['updateAccount'] = (account, changes) => this.#accounts.update(account, changes);
+  setAccountDisabled: Ledger['setAccountDisabled'] = (account, isDisabled) =>
+    this.#accounts.setDisabled(account, isDisabled);
+  createKey: Ledger['createKey'] = (options) => this.#keys.create(options);
+  updateKey: Ledger['updateKey'] = (id, changes) => this.#keys.update(id, changes);
+  setKeyDisabled: Ledger['setKeyDisabled'] = (id, isDisabled) => this.#keys.setDisabled(id, isDisabled);
+  revokeKey: Ledger['revokeKey'] = (id) => this.#keys.revoke(id);
+  keys: Ledger['keys'] = (account) => this.#keys.list(account);
+  findKey: Ledger['findKey'] = (hash) => this.#keys.findByHash(hash);
+  changes: Ledger['changes'] = (accountId, limit) => this.#changeLog.list(accountId, limit);
   audit: Ledger['audit'] = () => audit(this.#store);
 
   async recoverOrphanedHolds(): Promise<{ settled: number }> {

@@ -12,7 +12,13 @@ export type RequestEndRow = Omit<RequestRow, keyof HoldRow | 'id' | 'charged' | 
  * twice, it changes nothing the second time.
  */
 export type Operation =
-  | { readonly kind: 'reserve'; readonly hold: HoldRow; readonly bodyHash: string | undefined }
+  | {
+      readonly kind: 'reserve';
+      readonly hold: HoldRow;
+      readonly bodyHash: string | undefined;
+      /** The revision of the key that the request was checked against; undefined: any. */
+      readonly keyRevision: bigint | undefined;
+    }
   | {
       readonly kind: 'finish';
       readonly requestId: string;

@@ -25,6 +25,8 @@ export interface Reservation {
   readonly byok: boolean;
   /** The end user; undefined: the request names none. */
   readonly tag?: string;
+  /** The revision of the key that the request was checked against; undefined: any. */
+  readonly keyRevision?: bigint;
   /** Claims the idempotency key in the same transaction. */
   readonly idempotency?: { readonly key: string; readonly bodyHash: string };
 }
@@ -34,8 +36,10 @@ export type ReserveResult =
   /** The balance cannot cover it. */
   | { readonly outcome: 'insufficient_allowance'; readonly balance: Nano }
   | { readonly outcome: 'key_spend_cap_exceeded'; readonly remaining: Nano }
-  /** The key was revoked or expired after it was looked up. */
+  /** The key was revoked or disabled or expired after it was looked up. */
   | { readonly outcome: 'key_invalid' }
+  /** The key's settings were changed after it was looked up. */
+  | { readonly outcome: 'key_changed' }
   | { readonly outcome: 'idempotency'; readonly claim: ClaimStatus };
 
 /** The state of the request that first used an idempotency key. */
@@ -98,6 +102,8 @@ export interface AccountRow {
   readonly id: string;
   readonly name: string;
   readonly createdAt: string;
+  /** Set while the account is disabled. */
+  readonly disabledAt: string | undefined;
   readonly balance: Balance;
   readonly held: Nano;
 }
@@ -115,6 +121,43 @@ export interface KeyRow {
   readonly createdAt: string;
   readonly expiresAt: string | undefined;
   readonly revokedAt: string | undefined;
+  /** Set while the key is disabled; `findKey` also sets it while its account is. */
+  readonly disabledAt: string | undefined;
+  /** The number of changes of the key. */
+  readonly revision: bigint;
+}
+
+/** Settings of a key to change; null removes one, undefined keeps it. */
+export interface KeyChanges {
+  readonly label?: string | null;
+  readonly cap?: Nano | null;
+  readonly expiresAt?: string | null;
+  /** Ids of the models that the key may use; null: all. */
+  readonly models?: readonly string[] | null;
+}
+
+export interface NewKey extends KeyChanges {
+  /** Id or name. */
+  readonly account: string;
+}
+
+export interface AccountChanges {
+  readonly name?: string;
+}
+
+/** An entry of the log of changes. */
+export interface ChangeRow {
+  readonly id: string;
+  readonly at: string;
+  /** Who made the change, as `user@host`. */
+  readonly actor: string;
+  readonly accountId: string;
+  /** The id of what was changed. */
+  readonly subject: string;
+  /** Such as `key update`. */
+  readonly action: string;
+  readonly before: Readonly<Record<string, unknown>> | undefined;
+  readonly after: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface AuditReport {
@@ -148,16 +191,18 @@ export interface Ledger {
   /** Adds credits. A negative amount corrects a mistake; it cannot exceed the free balance. */
   credit(account: string, amount: Nano, note?: string): Promise<AccountRow>;
   accounts(): Promise<AccountRow[]>;
-  createKey(options: {
-    account: string;
-    label?: string;
-    cap?: Nano;
-    expiresAt?: string;
-    models?: readonly string[];
-  }): Promise<{ row: KeyRow /** Returned only here: the database holds its hash. */; secret: string }>;
+  updateAccount(account: string, changes: AccountChanges): Promise<AccountRow>;
+  /** While an account is disabled, all its keys are refused. */
+  setAccountDisabled(account: string, isDisabled: boolean): Promise<AccountRow>;
+  createKey(
+    options: NewKey,
+  ): Promise<{ row: KeyRow /** Returned only here: the database holds its hash. */; secret: string }>;
+  updateKey(id: string, changes: KeyChanges): Promise<KeyRow>;
+  /** While a key is disabled, it is refused like an unknown one. */
+  setKeyDisabled(id: string, isDisabled: boolean): Promise<KeyRow>;
   revokeKey(id: string): Promise<KeyRow>;
   keys(account?: string): Promise<KeyRow[]>;
-  /** Finds a key by the SHA-256 of its secret (hex). Revoked and expired keys are found too. */
+  /** Finds a key by the SHA-256 of its secret (hex). Revoked, disabled and expired keys are found too. */
   findKey(secretHash: string): Promise<KeyRow | undefined>;
 
   /** Adds up usage. @returns undefined when the report has more lines than `maxLines` */
@@ -167,6 +212,8 @@ export interface Ledger {
    * @returns undefined when the key sent no request with this id, or one that was refused before its price was known
    */
   request(keyId: string, requestId: string): Promise<RequestRow | 'running' | undefined>;
+  /** Changes of accounts and keys, the newest first. @param accountId undefined: of all accounts */
+  changes(accountId: string | undefined, limit: number): Promise<ChangeRow[]>;
 
   audit(): Promise<AuditReport>;
   state(): LedgerState;

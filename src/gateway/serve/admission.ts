@@ -9,7 +9,7 @@ import { type IdempotencyKey, parseIdempotencyKey, replayAnswer } from './idempo
 import { stoppingError } from './in-flight.ts';
 import { rejectMiscasedMembers } from './miscased-members.ts';
 import type { GatewayServices } from './services.ts';
-import { endpointOf, InvalidKeyError, type HoldRequest, Hold } from './hold.ts';
+import { endpointOf, InvalidKeyError, KeyChangedError, type HoldRequest, Hold } from './hold.ts';
 import { type JsonObjectBody, readJsonObject } from './request-body.ts';
 import { ClientGone } from '../../http/error.ts';
 import { readTag } from '../usage/tags.ts';
@@ -49,6 +49,7 @@ export interface AdmittedRequest<Facts extends RequestFacts> {
 
 /**
  * Does everything that comes before the upstream request: authentication, parsing, model resolution, limits and the hold.
+ * A request that was checked against settings of its key that were changed meanwhile is checked again.
  * @returns an answer when the idempotency key already has one
  * @throws WireError
  */
@@ -57,40 +58,58 @@ export async function admitRequest<Facts extends RequestFacts>(
   incoming: IncomingRequest,
   rules: RequestRules<Facts>,
 ): Promise<AdmittedRequest<Facts> | OutgoingResponse> {
-  try {
-    const admitted = await placeHold(services, incoming, rules);
-    if (admitted instanceof OutgoingResponse) await services.authenticator.confirm(incoming.header);
-    return admitted;
-  } catch (error) {
-    if (error instanceof WireError) await confirmKeyAfter(error, services, incoming);
-    throw error;
+  const { authenticator } = services;
+  let caller: Caller | undefined;
+  let body: JsonObjectBody | undefined;
+  for (;;) {
+    try {
+      caller ??= await authenticate(services, incoming);
+      body ??= await readBody(services, incoming, caller);
+      const admitted = await admit(services, incoming, rules, { caller, body });
+      if (admitted instanceof OutgoingResponse) await authenticator.confirm(incoming.header);
+      return admitted;
+    } catch (error) {
+      if (error instanceof KeyChangedError) {
+        caller = await authenticator.confirm(incoming.header);
+        continue;
+      }
+      if (!(error instanceof WireError)) throw error;
+      const current = await confirmKeyAfter(error, services, incoming);
+      const isChanged = caller && current && current.key.revision !== caller.key.revision;
+      // A body is read once. What the ledger refused, it refused by the key's current settings.
+      if (!isChanged || !body || error.status === 402) throw error;
+      caller = current;
+    }
   }
 }
 
 /**
  * Confirms the key of a request that was refused before the ledger checked it: a revoked key must get a 401 and no other
  * error.
+ * @returns the caller with the key's current settings; undefined when they are not known
  */
 async function confirmKeyAfter(
   { status }: WireError,
   { authenticator }: GatewayServices,
   incoming: IncomingRequest,
-): Promise<void> {
-  // A rate-limited request causes no database query.
-  if (status === 401 || status === 429) return;
+): Promise<Caller | undefined> {
+  if (status === 401) return undefined;
   try {
-    await authenticator.confirm(incoming.header);
+    // Rate-limited requests of a key cause one database query per second.
+    return await (status === 429 ? authenticator.recheck : authenticator.confirm)(incoming.header);
   } catch (error) {
     if (error instanceof WireError) throw error;
+    return undefined;
   }
 }
 
-async function placeHold<Facts extends RequestFacts>(
+async function admit<Facts extends RequestFacts>(
   services: GatewayServices,
   incoming: IncomingRequest,
   rules: RequestRules<Facts>,
+  request: { readonly caller: Caller; readonly body: JsonObjectBody },
 ): Promise<AdmittedRequest<Facts> | OutgoingResponse> {
-  const parsed = await parseRequest(services, incoming, rules);
+  const parsed = await parseRequest(services, incoming, rules, request);
   if (parsed instanceof OutgoingResponse) return parsed;
   const { caller, facts, resolution, idempotency } = parsed;
   const permit = await services.limiter.acquire(caller);
@@ -147,22 +166,31 @@ async function placeHold<Facts extends RequestFacts>(
   return { parsed, hold, maxTokensOf, abortSignal: abortController.signal, detachClient, finish };
 }
 
-async function parseRequest<Facts extends RequestFacts>(
-  services: GatewayServices,
-  incoming: IncomingRequest,
-  rules: RequestRules<Facts>,
-): Promise<ParsedRequest<Facts> | OutgoingResponse> {
-  const { receipt, span } = incoming;
-  const caller = await services.authenticator.authenticate(incoming.header);
+async function authenticate(
+  { authenticator }: GatewayServices,
+  { header, span }: IncomingRequest,
+): Promise<Caller> {
+  const caller = await authenticator.authenticate(header);
   if (span) {
     span.attributes.keyId = caller.key.id;
     span.attributes.accountId = caller.accountId;
   }
-  const body = await readJsonObject(
-    incoming,
-    services.limits.maxBodyBytes,
-    services.bodyMemory.open(caller.key.id),
-  );
+  return caller;
+}
+
+const readBody = (
+  { limits, bodyMemory }: GatewayServices,
+  incoming: IncomingRequest,
+  { key }: Caller,
+): Promise<JsonObjectBody> => readJsonObject(incoming, limits.maxBodyBytes, bodyMemory.open(key.id));
+
+async function parseRequest<Facts extends RequestFacts>(
+  services: GatewayServices,
+  incoming: IncomingRequest,
+  rules: RequestRules<Facts>,
+  { caller, body }: { readonly caller: Caller; readonly body: JsonObjectBody },
+): Promise<ParsedRequest<Facts> | OutgoingResponse> {
+  const { receipt, span } = incoming;
   // Recorded first, so that the receipt names the model even when the rest of the body is invalid.
   const { model } = body.value;
   if (typeof model === 'string') {

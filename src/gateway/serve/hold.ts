@@ -85,7 +85,7 @@ export class Hold {
   /**
    * Holds the maximum cost of the request. Fallbacks that cost more than the ceiling or the balance allows are left out.
    * @returns an answer when the request's idempotency key already has one
-   * @throws WireError 402 of three kinds: balance, key cap, ceiling
+   * @throws WireError 402 of three kinds: balance, key cap, ceiling; InvalidKeyError; KeyChangedError
    */
   static async place(
     ledger: Ledger,
@@ -118,6 +118,7 @@ export class Hold {
         stream: facts.stream,
         byok: isByok(chosen),
         tag: holdRequest.tag,
+        keyRevision: caller.key.revision,
         ...(holdRequest.idempotency ? { idempotency: holdRequest.idempotency } : {}),
       };
     };
@@ -145,6 +146,7 @@ export class Hold {
     if (
       result.outcome !== 'reserved' &&
       result.outcome !== 'idempotency' &&
+      result.outcome !== 'key_changed' &&
       maxOf(first) < reservation.amount
     ) {
       candidates = candidates.filter((one) => maxOf(one) <= maxOf(first));
@@ -176,6 +178,8 @@ export class Hold {
         );
       case 'key_invalid':
         throw new InvalidKeyError();
+      case 'key_changed':
+        throw new KeyChangedError();
     }
   }
 
@@ -243,8 +247,11 @@ export class Hold {
   }
 }
 
-/** The key was revoked or expired between the request's arrival and its reservation. */
+/** The key was revoked or disabled or expired between the request's arrival and its reservation. */
 export class InvalidKeyError extends Error {}
+
+/** The key's settings were changed between the request's arrival and its reservation. */
+export class KeyChangedError extends Error {}
 
 export const endpointOf = ({ credential }: Candidate): string =>
   credential.kind === 'byok' ? `byok:${credential.provider}` : 'credits';

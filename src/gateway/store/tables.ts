@@ -51,6 +51,7 @@ export const columns = {
     /** The total that was ever included. */
     included: 'integer',
     created_at: 'text',
+    disabled_at: 'text?',
   },
   gateway_keys: {
     id: 'text',
@@ -69,6 +70,9 @@ export const columns = {
     created_at: 'text',
     expires_at: 'text?',
     revoked_at: 'text?',
+    disabled_at: 'text?',
+    /** The number of changes of the key: a gateway that knows an earlier revision reads the key again. */
+    revision: 'integer',
   },
   /** Open holds only: a hold is deleted in the transaction that inserts the request's row. */
   gateway_holds: { request_id: 'text', ...requestColumns },
@@ -130,6 +134,21 @@ export const columns = {
     completion_tokens: 'integer',
     /** The sum of `charged`, in nanodollars. */
     spent: 'integer',
+  },
+  /** The log of changes of accounts, keys and budgets. */
+  gateway_changes: {
+    id: 'text',
+    at: 'text',
+    /** Who made the change, as `user@host`. */
+    actor: 'text',
+    account_id: 'text',
+    /** The id of what was changed. */
+    subject: 'text',
+    /** Such as `key update`. */
+    action: 'text',
+    /** JSON objects of the values that the change replaced, and of the new ones. */
+    before: 'text?',
+    after: 'text?',
   },
   gateway_idempotency: {
     account_id: 'text',

@@ -2,6 +2,7 @@ import type { Migration } from 'kysely/migration';
 import { up as ledger } from './001-ledger.ts';
 import { up as credentials } from './002-credentials.ts';
 import { up as usage } from './003-usage.ts';
+import { up as changes } from './004-changes.ts';
 import { up as configVersions } from './005-config-versions.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
@@ -9,5 +10,6 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '001-ledger': { up: ledger },
   '002-credentials': { up: credentials },
   '003-usage': { up: usage },
+  '004-changes': { up: changes },
   '005-config-versions': { up: configVersions },
 };

@@ -1,0 +1,28 @@
+import { formatTable } from '../../cli/models/format-table.ts';
+import { type CommandContext, findAccount, withDatabase, writeResult } from './command-context.ts';
+
+const defaultLimit = 50;
+
+/** `changes`: the log of changes of accounts, keys and budgets. */
+export function listChanges(context: CommandContext): Promise<void> {
+  const { account, limit = defaultLimit } = context.command.flags;
+  return withDatabase(context, async ({ ledger }) => {
+    const accountId = account === undefined ? undefined : (await findAccount(context, ledger, account)).id;
+    const rows = await ledger.changes(accountId, limit);
+    const cells = rows.map(({ at, actor, action, subject, before, after }) => [
+      at,
+      actor,
+      action,
+      subject,
+      before ? JSON.stringify(before) : '',
+      after ? JSON.stringify(after) : '',
+    ]);
+    const data = rows.map(({ accountId: id, before = null, after = null, ...row }) => ({
+      ...row,
+      account: id,
+      before,
+      after,
+    }));
+    writeResult(context, { data }, formatTable(['AT', 'BY', 'CHANGE', 'OF', 'BEFORE', 'AFTER'], cells));
+  });
+}
