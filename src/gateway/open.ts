@@ -57,6 +57,8 @@ export interface Gateway {
   readonly state: () => GatewayState;
   /** Rejects while requests cannot be served. */
   readonly checkReady: () => Promise<void>;
+  /** For the operator. */
+  readonly admin: Pick<GatewayServices, 'ledger' | 'catalog'>;
   /** Reads the configuration again and replaces it at once, or not at all; undefined where it stays. */
   readonly reload?: () => Promise<ReloadResult>;
   /**
@@ -146,6 +148,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
         ...ledger.state(),
       }),
       checkReady,
+      admin: { ledger, catalog },
       ...(reloader ? { reload: () => reloader.reload() } : {}),
       async close(graceMs) {
         await reloader?.stop();

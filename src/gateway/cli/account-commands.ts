@@ -1,9 +1,8 @@
 import { formatTable } from '../../cli/models/format-table.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
-import { toBalanceBody, nanodollarsToJson } from '../catalog/bodies.ts';
+import { toAccountBody } from '../ledger/bodies.ts';
 import { LedgerError } from '../ledger/errors.ts';
-import type { AccountRow } from '../ledger/types.ts';
 import { formatDollars, parseNanodollars } from './money.ts';
 import {
   findAccount,
@@ -14,15 +13,6 @@ import {
   withDatabase,
   positional,
 } from './command-context.ts';
-
-const toAccountBody = ({ id, name, createdAt, disabledAt, balance, held }: AccountRow) => ({
-  id,
-  name,
-  created_at: createdAt,
-  disabled_at: disabledAt ?? null,
-  balance: toBalanceBody(balance),
-  held_nanodollars: nanodollarsToJson(held),
-});
 
 export function createAccount(session: CommandContext): Promise<void> {
   const { 'credit-usd': credit, 'included-usd': included } = session.command.flags;

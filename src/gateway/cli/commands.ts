@@ -26,6 +26,7 @@ export const commands = {
       'grace-secs',
       'admin-host',
       'admin-port',
+      'admin-token-file',
       'log-format',
       'log-sample',
       'otlp-endpoint',

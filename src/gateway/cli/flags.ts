@@ -104,6 +104,11 @@ export const flags = {
     help: 'also open the operator listener at this port, with /metrics for Prometheus, /ready and /health; 0 picks a free port',
     read: parseIntegerBetween(0, 65_535),
   },
+  'admin-token-file': {
+    value: 'FILE',
+    help: "file with a line NAME TOKEN for each operator, for the admin API on the operator's port",
+    read: parseText,
+  },
   'log-format': {
     value: 'FORMAT',
     help: 'log requests, failed attempts and circuit breakers to stderr: text or json (default: no log; notices are text)',

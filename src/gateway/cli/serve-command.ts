@@ -9,6 +9,7 @@ import {
 import { errorMessage } from '../../util/error-message.ts';
 import { pluralize } from '../../words/count.ts';
 import { UsageError } from '../../config/usage.ts';
+import { readAdminTokens } from '../operator/admin-tokens.ts';
 import { RequestLog } from '../serve/request-log.ts';
 import { findRemarks } from '../config/remarks.ts';
 import { resolveDatabaseUrl, readConfig, writeNote, type CommandContext } from './command-context.ts';
@@ -26,12 +27,16 @@ export async function serve(context: CommandContext): Promise<void> {
     'grace-secs': graceSecs = defaultGraceSecs,
     'admin-host': adminHost = defaultHost,
     'admin-port': adminPort,
+    'admin-token-file': adminTokenFile,
     'log-format': logFormat,
     'log-sample': logSample = 1,
     'otlp-endpoint': otlpEndpoint,
   } = command.flags;
   if (adminPort === undefined && command.flags['admin-host'] !== undefined)
     throw new UsageError(['--admin-host needs --admin-port']);
+  if (adminPort === undefined && adminTokenFile !== undefined)
+    throw new UsageError(['--admin-token-file needs --admin-port']);
+  const tokens = adminPort === undefined ? undefined : await readAdminTokens(adminTokenFile, world.env);
   if (logFormat === undefined && command.flags['log-sample'] !== undefined)
     throw new UsageError(['--log-sample needs --log-format']);
   const file = await readConfig(context);
@@ -64,7 +69,7 @@ export async function serve(context: CommandContext): Promise<void> {
       port,
       env,
       version,
-      admin: adminPort === undefined ? undefined : { host: adminHost, port: adminPort },
+      admin: adminPort === undefined ? undefined : { host: adminHost, port: adminPort, tokens },
       log,
       otlpEndpoint,
       onNotice,

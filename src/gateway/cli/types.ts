@@ -3,6 +3,7 @@ import type { SignalSource } from '../../terminal/stop-signals.ts';
 import type { RotationResult } from '../access/master-key-rotation.ts';
 import type { CredentialStore } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
+import type { AdminTokens } from '../operator/admin-tokens.ts';
 import type { Ledger } from '../ledger/types.ts';
 import type { RequestLog } from '../serve/request-log.ts';
 
@@ -19,7 +20,9 @@ export interface ServeOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly version: string;
   /** The operator listener; undefined: none. */
-  readonly admin: { readonly host: string; readonly port: number } | undefined;
+  readonly admin:
+    | { readonly host: string; readonly port: number; readonly tokens: AdminTokens | undefined }
+    | undefined;
   /** The log of requests; undefined: none. */
   readonly log: RequestLog | undefined;
   readonly otlpEndpoint: string | undefined;

@@ -96,7 +96,8 @@ async function confirmKeyAfter(
   if (status === 401) return undefined;
   try {
     // Rate-limited requests of a key cause one database query per second.
-    return await (status === 429 ? authenticator.recheck : authenticator.confirm)(incoming.header);
+    const { header } = incoming;
+    return status === 429 ? await authenticator.recheck(header) : await authenticator.confirm(header);
   } catch (error) {
     if (error instanceof WireError) throw error;
     return undefined;

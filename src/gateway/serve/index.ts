@@ -49,7 +49,9 @@ export async function serveGateway(options: ServeOptions): Promise<RunningGatewa
   try {
     // First, so that probes see that the gateway is not ready yet.
     const adminListener =
-      admin && metrics && (await listenForOperator(admin, { gateway, metrics, version, onFault }));
+      admin &&
+      metrics &&
+      (await listenForOperator(admin, { gateway, metrics, tokens: admin.tokens, version, onFault }));
     if (adminListener) listeners.push(adminListener);
     const listener = await listen(gateway.app, { host, port });
     listeners.push(listener);

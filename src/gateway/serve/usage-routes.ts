@@ -1,69 +1,10 @@
-import { z } from 'zod';
 import { WireError } from '../../wires/core/error.ts';
-import { Violations } from '../../wires/core/violations.ts';
 import { toUsageBody, usageSchema } from '../usage/bodies.ts';
-import {
-  daysIn,
-  parseUsageDimensions,
-  parseUsageSince,
-  parseUsageUntil,
-  toDay,
-  usageDimensions,
-  type UsageDimension,
-  type UsagePeriod,
-} from '../usage/query.ts';
+import { maxUsageLines, parseUsageQuery, usageParameters } from '../usage/parameters.ts';
 import { jsonAnswer } from './answers.ts';
 import { receiptSchema, toReceiptBody } from './receipt-body.ts';
 import type { GatewayRoute } from './routes.ts';
 import type { GatewayServices } from './services.ts';
-
-/** Limits of one report. */
-const maxPeriodDays = 400;
-const maxLines = 10_000;
-
-const parameters = {
-  by: z
-    .string()
-    .describe(
-      `What to add up by, separated by commas: ${usageDimensions.join(', ')}. Default: model. A key sees only its own usage.`,
-    ),
-  since: z
-    .string()
-    .describe('First day: 30d (today and the 29 days before; the default), 2026-01-31, or 2026-01; in UTC.'),
-  until: z.string().describe('Last day: 2026-01-31 or 2026-01. Default: today.'),
-};
-
-/** @throws WireError 400 with all violations */
-function parseUsageQuery(
-  query: URLSearchParams,
-  now: Date,
-): UsagePeriod & { readonly by: readonly UsageDimension[] } {
-  const violations = new Violations();
-  const names = Object.keys(parameters);
-  for (const name of new Set(query.keys()))
-    if (!names.includes(name)) violations.add(name, `expected only ${names.join(', ')}`);
-    else if (query.getAll(name).length > 1) violations.add(name, 'expected it once');
-  const read = <T>(name: string, fallback: T, parse: (value: string) => T): T => {
-    const value = query.get(name);
-    if (value === null) return fallback;
-    try {
-      return parse(value);
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
-      violations.add(name, error.message);
-      return fallback;
-    }
-  };
-  const by = read<UsageDimension[]>('by', ['model'], parseUsageDimensions);
-  const since = read('since', parseUsageSince('30d'), parseUsageSince)(now);
-  const until = read('until', toDay(now), parseUsageUntil);
-  violations.throwIfAny();
-  if (since > until) violations.add('since', `expected a day up to ${until}, got ${since}`);
-  else if (daysIn({ since, until }) > maxPeriodDays)
-    violations.add('since', `expected at most ${maxPeriodDays} days, got ${daysIn({ since, until })}`);
-  violations.throwIfAny();
-  return { by, since, until };
-}
 
 /** What a key spent, and the receipts of its requests. */
 export const usageRoutes = ({ authenticator, ledger }: GatewayServices): GatewayRoute[] => [
@@ -71,20 +12,20 @@ export const usageRoutes = ({ authenticator, ledger }: GatewayServices): Gateway
     method: 'GET',
     path: '/v1/usage',
     summary: 'Requests, tokens and spend of this key',
-    query: parameters,
+    query: usageParameters,
     answerBody: usageSchema,
     refusals: {
-      400: `A parameter is invalid (invalid_request_error), or there are more than ${maxLines} lines (too_many_lines).`,
+      400: `A parameter is invalid (invalid_request_error), or there are more than ${maxUsageLines} lines (too_many_lines).`,
     },
     async answer({ receipt, header, url }) {
       const { key } = await authenticator.confirm(header);
       const query = parseUsageQuery(new URL(url()).searchParams, new Date());
-      const lines = await ledger.usage({ ...query, keyId: key.id }, maxLines);
+      const lines = await ledger.usage({ ...query, keyId: key.id }, maxUsageLines);
       if (!lines)
         throw new WireError(
           400,
           'invalid_request_error',
-          `The report has more than ${maxLines} lines; ask for a shorter period, or by less.`,
+          `The report has more than ${maxUsageLines} lines; ask for a shorter period, or by less.`,
           { code: 'too_many_lines', param: 'by' },
         );
       return jsonAnswer(receipt, 200, JSON.stringify(toUsageBody(query, lines)));

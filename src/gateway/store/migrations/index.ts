@@ -3,7 +3,7 @@ import { up as ledger } from './001-ledger.ts';
 import { up as credentials } from './002-credentials.ts';
 import { up as usage } from './003-usage.ts';
 import { up as changes } from './004-changes.ts';
-import { up as configVersions } from './005-config-versions.ts';
+import { up as configVersions } from './007-config-versions.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -11,5 +11,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '002-credentials': { up: credentials },
   '003-usage': { up: usage },
   '004-changes': { up: changes },
-  '005-config-versions': { up: configVersions },
+  '007-config-versions': { up: configVersions },
 };
