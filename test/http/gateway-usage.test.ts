@@ -44,12 +44,6 @@ const chat = (more: object = {}, headers: Record<string, string> = {}, stream = 
   });
 const today = new Date().toISOString().slice(0, 10);
 
-async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
-  const all: T[] = [];
-  for await (const item of items) all.push(item);
-  return all;
-}
-
 describe('GET /v1/usage', () => {
   it('reports what this key used and paid, and no other', async () => {
     const spent: Json = { ...sums, spend_nanodollars: cost };
@@ -232,6 +226,12 @@ describe('GET /v1/receipts/{request_id}', () => {
   });
 });
 
+async function allOf<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+
 describe('the receipt at the end of a stream', () => {
   const withComment = { 'x-svc-stream-receipt': 'comment' };
   const commentOf = (text: string) => {
@@ -295,7 +295,7 @@ describe('the receipt at the end of a stream', () => {
       stream: true,
       stream_options: { include_usage: true },
     });
-    const chunks = await collect(stream);
+    const chunks = await allOf(stream);
     expect(chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe('Hello.');
     expect(chunks.at(-1)?.usage?.prompt_tokens).toBe(100);
     const response = await client.responses
@@ -309,7 +309,7 @@ describe('the receipt at the end of a stream', () => {
     async (_, sdk, create) => {
       const anthropic = create({ apiKey: customer.secret, baseURL: `${world.url}/v1`, headers: withComment });
       const { textStream } = sdk.streamText({ model: anthropic('claude'), prompt: 'Hello' });
-      expect((await collect(textStream)).join('')).toBe('Hello.');
+      expect((await allOf(textStream)).join('')).toBe('Hello.');
     },
   );
 });

@@ -236,7 +236,8 @@ describe('usage', () => {
       ['2026-11-22', 'beta', '', 0n],
     ] as const) {
       const now = () => new Date(`${day}T23:59:59.999Z`);
-      const { ledger, close } = await ledgerOn(database, { now });
+      const opened = await ledgerOn(database, { now });
+      const { ledger } = opened;
       const known = (await ledger.accounts()).find((one) => one.name === name);
       const account = known ?? (await ledger.createAccount(name, { credit: 10n ** 9n }));
       const { row } = await ledger.createKey({ account: account.id });
@@ -244,7 +245,7 @@ describe('usage', () => {
       await ledger.reserve(requested);
       await ledger.settle(requested.requestId, settlement(cost));
       ids.push(account.id);
-      await close();
+      await opened.close();
     }
     return ids;
   }

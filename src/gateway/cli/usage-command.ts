@@ -2,7 +2,7 @@ import { formatTable } from '../../cli/models/format-table.ts';
 import { UsageError } from '../../config/usage.ts';
 import { toTotalsBody, toUsageBody } from '../usage/bodies.ts';
 import { parseUsageSince, toDay, type UsageDimension } from '../usage/query.ts';
-import { sumOf, type UsageLine, type UsageTotals } from '../usage/report.ts';
+import { compareGroups, sumOf, type UsageLine, type UsageTotals } from '../usage/report.ts';
 import { type CommandContext, findAccount, withDatabase, writeResult } from './command-context.ts';
 import { formatDollars } from './money.ts';
 
@@ -21,7 +21,7 @@ export async function showUsage(context: CommandContext): Promise<void> {
   await withDatabase(context, async ({ ledger }) => {
     const accountId = account === undefined ? undefined : (await findAccount(context, ledger, account)).id;
     const query = { by, ...period, ...(accountId === undefined ? {} : { accountId }) };
-    const lines = (await ledger.usage(query)) ?? [];
+    const unsorted = (await ledger.usage(query)) ?? [];
     const names = new Map(
       by.includes('account') ? (await ledger.accounts()).map(({ id, name }) => [id, name]) : [],
     );
@@ -29,6 +29,8 @@ export async function showUsage(context: CommandContext): Promise<void> {
       dimension === 'account' ? (names.get(value) ?? value) : value;
     const cellsOf = ({ group }: UsageLine) =>
       by.map((dimension, index) => nameOf(dimension, group[index] ?? ''));
+    // In the order of the names that are shown, not of the accounts' ids.
+    const lines = [...unsorted].sort((one, other) => compareGroups(cellsOf(one), cellsOf(other)));
     if (switches.includes('csv')) {
       context.environment.stdout.write(
         toCsv(

@@ -111,7 +111,7 @@ async function readPeriod(
 }
 
 /** Compares by code units, so that the order is the same on both databases. */
-function compareGroups(a: readonly string[], b: readonly string[]): number {
+export function compareGroups(a: readonly string[], b: readonly string[]): number {
   const index = a.findIndex((value, place) => value !== b[place]);
   return index === -1 ? 0 : (a[index] ?? '') < (b[index] ?? '') ? -1 : 1;
 }
