@@ -1,30 +1,36 @@
-/** The model swap gate on its own: when requests are admitted, and how often the model is swapped. */
+/** The model pool on its own: when requests are admitted, and which models are loaded and closed. */
 import { describe, expect, it } from 'vitest';
-import { ModelSwapGate } from '../../src/planes/model-swap-gate.ts';
+import { ModelPool } from '../../src/planes/model-pool.ts';
 
-/** A slot with one model at a time; a lease lasts until it is ended. */
+/** A pool for one model; a lease lasts until it is ended. */
 function hall(first: string | undefined) {
-  let current = first;
   const changes: string[] = [];
-  const turnstile = new ModelSwapGate<string>({
-    current: () => (current === undefined ? undefined : { location: current, model: current }),
-    swap: async (location) => {
-      changes.push(location);
-      current = undefined;
-      await Promise.resolve();
-      if (location === 'broken') {
-        current = first;
+  let failures = 0;
+  const pool = new ModelPool<string>(
+    {
+      load: async (location) => {
+        // The model that was closed for a broken one is loaded again.
+        if (failures === 0) changes.push(location);
+        failures = 0;
+        await Promise.resolve();
+        if (location !== 'broken') return location;
+        failures = 1;
         throw new Error('it is broken');
-      }
-      current = location;
+      },
+      close: () => Promise.resolve(),
+      memoryBytes: () => 1,
+      isIdle: () => false,
+      missingBytes: () => undefined,
+      toLoadError: (_, error) => error,
+      absenceError: () => new Error('there is no model'),
     },
-    isIdle: () => false,
-    absenceError: () => new Error('there is no model'),
-  });
+    { count: 1, canReplaceMain: true },
+  );
+  if (first !== undefined) pool.add(first, first, 'main');
   const visit = (wanted: string | undefined) => {
     const over = Promise.withResolvers<void>();
     const leave = new AbortController();
-    const model = turnstile.acquire(wanted, { signal: leave.signal, finished: over.promise });
+    const model = pool.acquire(wanted, { signal: leave.signal, finished: over.promise });
     return { model, end: () => over.resolve(), leave: () => leave.abort(new Error('gone')) };
   };
   return { visit, changes };
@@ -32,7 +38,7 @@ function hall(first: string | undefined) {
 
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-describe('the model swap gate', () => {
+describe('a pool for one model', () => {
   it('swaps the model once per round, however mixed the waiting requests are', async () => {
     const { visit, changes } = hall('a');
     const held = visit('a');
