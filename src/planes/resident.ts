@@ -272,11 +272,10 @@ export class Resident {
   }
 
   /**
-   * Closes a model that a request named as soon as no request uses it, unless another request comes first. The resident
-   * model and the embedding model stay. Nothing happens where no model of that name is loaded.
+   * Closes the model at a location as soon as no request uses it, unless another request comes first. The resident model
+   * and the embedding model stay. Nothing happens where none is loaded.
    */
-  async unload(requestedModel: string): Promise<void> {
-    const { location } = await this.resolveModel(requestedModel);
+  unload(location: string): void {
     this.#pool.expire(location);
   }
 
