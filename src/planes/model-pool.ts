@@ -153,12 +153,23 @@ export class ModelPool<Model> {
     this.#admitNext();
     try {
       return await raceAbort(promise, lease.signal);
+    } catch (error) {
+      throw isDeadline(error) ? this.#withWaitReason(error, location) : error;
     } finally {
       if (this.#queue.includes(request)) {
         this.#dequeue(request);
         this.#admitNext();
       }
     }
+  }
+
+  /** Adds what a request waited for to the error of its time limit. */
+  #withWaitReason({ status, code, message, headers }: HttpError, location: string | undefined): HttpError {
+    const isLoading = this.#isBusy && this.#newcomer?.location === location;
+    const reason = isLoading
+      ? 'Its model was still being loaded.'
+      : 'Its model was not loaded, and waited for the requests of the others.';
+    return new HttpError(status, code, `${message} ${reason}`, { headers });
   }
 
   /** Pins the main model for an admitted request whose work `isIdle` does not cover. */
@@ -383,5 +394,8 @@ export class ModelPool<Model> {
     this.#idleTimer.unref();
   }
 }
+
+const isDeadline = (error: unknown): error is HttpError =>
+  error instanceof HttpError && error.code === 'deadline_exceeded';
 
 const isUnused = ({ leaseCount, pinCount }: LoadedEntry<unknown>): boolean => leaseCount + pinCount === 0;
