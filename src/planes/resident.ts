@@ -1,4 +1,4 @@
-import { type Engine, EngineError, type ModelInfo } from '../engine/index.ts';
+import { type Engine, EngineError, formatBytes, type ModelInfo } from '../engine/index.ts';
 import { ChatError } from '../chat/index.ts';
 import { GrammarError, type GrammarService } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
@@ -106,8 +106,10 @@ export class Resident {
         memoryBytes: ({ engine }) => engine.stats().memoryBytes,
         isIdle: ({ engine }) => isIdle(engine),
         missingBytes: (error) => (error instanceof EngineError ? error.missingBytes : undefined),
-        toLoadError: (location, error) =>
-          loadFailedError(location.split(/[/\\]/).at(-1) ?? location, safeErrorReason(error)),
+        toLoadError: (location, error) => {
+          const name = location.split(/[/\\]/).at(-1) ?? location;
+          return loadFailedError(name, safeErrorReason(error) + this.#describeMemory(error));
+        },
         absenceError: (failures) => absenceError(failures),
       },
       otherModels.places ?? { count: 1, canReplaceMain: true },
@@ -282,6 +284,15 @@ export class Resident {
   /** Whether a model is about to be closed because of `unload`. */
   isUnloading({ location }: ReadyModel): boolean {
     return this.#pool.isExpiring(location);
+  }
+
+  /** Where a model did not fit: the loaded models that share the memory. */
+  #describeMemory(error: unknown): string {
+    if (!(error instanceof EngineError) || error.missingBytes === undefined || !this.keepsSeveral) return '';
+    const loaded = this.models.map(
+      ({ engine }) => `${engine.model.id} (${formatBytes(engine.stats().memoryBytes)})`,
+    );
+    return loaded.length === 0 ? '' : `; loaded beside it: ${loaded.join(', ')}`;
   }
 
   async #load(location: string, params: LoadParams): Promise<ReadyModel> {
