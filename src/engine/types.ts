@@ -302,10 +302,17 @@ export type EngineErrorCode =
 
 export class EngineError extends Error {
   readonly code: EngineErrorCode;
-  constructor(code: EngineErrorCode, message: string, options: { cause?: unknown } = {}) {
+  /** With `model_too_large`: device memory in bytes that the model lacks, where more memory would help. */
+  readonly missingBytes: number | undefined;
+  constructor(
+    code: EngineErrorCode,
+    message: string,
+    options: { cause?: unknown; missingBytes?: number | undefined } = {},
+  ) {
     super(message, options);
     this.name = 'EngineError';
     this.code = code;
+    this.missingBytes = options.missingBytes;
   }
 }
 
@@ -361,6 +368,15 @@ export interface EngineOptions {
   embedsOnly?: boolean;
   /** Memory in bytes that other models of the process take, where the device shares the memory of the processor. */
   reservedBytes?: number;
+  /** Device memory in bytes that this model may take; default: what the device gives. */
+  memoryBytes?: number;
+  /**
+   * Part of the memory left for keys and values that the model takes, where that memory is known and one whole context
+   * fits in less; the default is 1. The rest is for other models.
+   */
+  cacheShare?: number;
+  /** Refuse the model where its default context does not fit, instead of shrinking it. */
+  keepsContext?: boolean;
   /** Never round activations and weights to f16, 16 or 8 bits in products, even where that is faster. */
   exact?: boolean;
   /** Measure and verify the built-in kernels again, ignoring earlier results on this adapter. */

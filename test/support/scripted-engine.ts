@@ -105,6 +105,8 @@ export interface Script {
   hang?: boolean;
   /** Makes embeddings of so many elements, and no text. */
   embeds?: number;
+  /** Device memory that its model takes. */
+  memoryBytes?: number;
 }
 
 /** An engine without a model: fixed texts, delays and failures, and a record of its requests. */
@@ -269,7 +271,7 @@ export class ScriptedEngine implements Engine {
       pageTokens: 32,
       stalledReaders: 0,
       preemptions: 0,
-      memoryBytes: 4096,
+      memoryBytes: this.script.memoryBytes ?? 4096,
       speculation: { drafted: 0, accepted: 0 },
     };
   }

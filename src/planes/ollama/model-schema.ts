@@ -31,7 +31,11 @@ export const psAnswer = z
     models: z.array(
       z.object({
         ...commonMembers,
-        expires_at: z.string().describe('Far in the future, because the host keeps its model.'),
+        expires_at: z
+          .string()
+          .describe(
+            'Far in the future: models are closed for others, not by time. Now, after `keep_alive: 0`.',
+          ),
         size_vram: z
           .int()
           .describe(
