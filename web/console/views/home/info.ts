@@ -2,10 +2,8 @@ import { useQuery } from '@tanstack/react-query';
 import { api, unwrap } from '../../api/client.ts';
 import type { components } from '../../api/schema.d.ts';
 
-type Substrate = components['schemas']['SubstrateInfo'];
-export type Identity = NonNullable<Substrate['model']>;
-/** `models`: all loaded models, where the host keeps several. */
-export type Info = Substrate & { readonly models?: readonly Identity[] };
+export type Info = components['schemas']['SubstrateInfo'];
+export type Identity = NonNullable<Info['model']>;
 
 /** The identity card of the host. It is polled, because the model can change and counts grow. */
 export const useInfo = () =>
