@@ -176,14 +176,14 @@ describe('Qwen3-Reranker', () => {
     expect(await kindAt(copy)).toBe('rerank');
     rmSync(join(copy, 'README.md'));
     expect(await kindAt(copy)).toBe('generate');
-    const path = join(copy, 'config.json');
-    const config = readFileSync(path, 'utf8');
+    const configPath = join(copy, 'config.json');
+    const config = readFileSync(configPath, 'utf8');
     writeFileSync(
-      path,
+      configPath,
       JSON.stringify({ ...(JSON.parse(config) as object), _name_or_path: 'Qwen/Qwen3-Reranker-4B' }),
     );
     expect(await kindAt(copy)).toBe('rerank');
-    writeFileSync(path, config);
+    writeFileSync(configPath, config);
     renameSync(copy, join(folder, 'Qwen3-Reranker-0.6B'));
     expect(await kindAt(join(folder, 'Qwen3-Reranker-0.6B'))).toBe('rerank');
   });
