@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { pipelineDepth } from '../../src/engine/execution/runner.ts';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
+import type { EngineOptions } from '../../src/engine/types.ts';
 import { joinPair } from '../../src/engine/ranking/pair-encoder.ts';
 import { exactOn, platforms } from '../support/architectures.ts';
 import { type RerankerFixture, rerankers, type ScoredPair } from '../support/rerankers.ts';
@@ -11,9 +12,14 @@ async function using(
   { path, context }: RerankerFixture,
   file: 'model.gguf' | 'hf',
   work: (engine: ResidentEngine) => Promise<void>,
-  on: 'software' | 'hardware' = 'software',
+  { on = 'software', ...options }: Pick<EngineOptions, 'quantize'> & { on?: 'software' | 'hardware' } = {},
 ): Promise<void> {
-  const engine = await loadEngine(platforms[on], { model: path(file), context, exact: exactOn(on) });
+  const engine = await loadEngine(platforms[on], {
+    model: path(file),
+    context,
+    exact: exactOn(on),
+    ...options,
+  });
   try {
     await work(engine);
   } finally {
@@ -75,7 +81,20 @@ describe.each(rerankers.map((fixture) => [fixture.name, fixture] as const))('%s'
         const { scores } = await engine.rank({ pairs: encode(engine, fixture.pairs) });
         expectScores(scores, 'hardware');
       },
-      'hardware',
+      { on: 'hardware' },
+    ),
+  );
+
+  it.each(['Q8_0', 'Q4_0'] as const)('gives the scores of transformers quantized to %s', (quantize) =>
+    using(
+      fixture,
+      'model.gguf',
+      async (engine) => {
+        const { scores } = await engine.rank({ pairs: encode(engine, fixture.pairs) });
+        const expected = fixture.pairs.map((pair) => pair[quantize]);
+        expect(largestDifference(scores, expected)).toBeLessThan(bounds.software.rounded);
+      },
+      { quantize },
     ),
   );
 

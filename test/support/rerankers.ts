@@ -12,6 +12,9 @@ export interface ScoredPair {
   readonly score: number;
   /** The same with keys and values in 16 bits. */
   readonly rounded: number;
+  /** The same with all matrices in these types. */
+  readonly Q8_0: number;
+  readonly Q4_0: number;
 }
 
 export interface RerankerFixture {

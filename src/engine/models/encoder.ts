@@ -95,6 +95,12 @@ function rankedRow(file: ModelFile): Embedding {
 /** llama.cpp's converter leaves the dense layer (the pooler) of `BertForSequenceClassification` out. */
 function requireDense(file: ModelFile): void {
   if (file.tensors.has('cls.weight')) return;
+  if (!file.tensors.has('cls.output.weight'))
+    throw new ModelFileError(
+      'missing_tensor',
+      `${file.name}: pooling_type 4 ranks documents, but the file has no classification head (cls.weight, cls.output.weight); ` +
+        'to make embeddings, the pooling must be 1 mean, 2 cls or 3 last',
+    );
   throw new ModelFileError(
     'missing_tensor',
     `${file.name}: the file has the last layer of a classification head (cls.output.weight) and not the dense layer ` +
