@@ -97,7 +97,13 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Gate
 /** Catalog entry of a model of the host, which is free of charge. */
 function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo): Model {
   const generating: Cap[] = ['chat', 'tools', 'structured_output', 'completions', 'caching'];
-  const caps: Cap[] = kind === 'generate' ? [...generating, 'embeddings'] : ['embeddings'];
+  // The gateway has no route for rankings.
+  const capsByKind: Readonly<Record<ModelInfo['kind'], readonly Cap[]>> = {
+    generate: [...generating, 'embeddings'],
+    embed: ['embeddings'],
+    rerank: [],
+  };
+  const caps = capsByKind[kind];
   return {
     id,
     provider: localProvider,

@@ -18,6 +18,7 @@ const loadOf = ({ scheduler, counts }: World): ModelLoad => ({
     queued: scheduler.waiting,
     completions: 0,
     embeddings: 0,
+    rankedDocuments: 0,
     promptTokens: 0,
     completionTokens: 0,
     cachedTokens: 0,

@@ -47,7 +47,7 @@ export const psAnswer = z
   })
   .meta({ id: 'OllamaPs' });
 
-export const capabilities = ['completion', 'tools', 'insert', 'thinking', 'embedding'] as const;
+export const capabilities = ['completion', 'tools', 'insert', 'thinking', 'embedding', 'rerank'] as const;
 export type Capability = (typeof capabilities)[number];
 
 export const showAnswer = z

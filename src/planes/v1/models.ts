@@ -106,11 +106,12 @@ const usableRows = async (store: Pick<ModelStore, 'list'>): Promise<ModelRow[]> 
 
 function residentEntry({ engine, loadedAt }: ReadyModel, id: string): ModelEntry {
   const { model } = engine;
-  const { embeddingDimensions, pooling, contextLength, digest } = model;
+  const { kind, embeddingDimensions, pooling, contextLength, digest } = model;
   return {
     ...commonMembers(id, loadedAt, model),
+    kind,
     context_length: contextLength,
-    embedding_dimensions: embeddingDimensions,
+    ...(kind === 'rerank' ? {} : { embedding_dimensions: embeddingDimensions }),
     pooling,
     memory_bytes: engine.stats().memoryBytes,
     digest,
