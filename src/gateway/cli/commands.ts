@@ -27,7 +27,7 @@ export const commands = {
   },
   'account create': {
     words: ['NAME'],
-    flags: ['credit-usd', 'included-usd'],
+    flags: ['credit-usd', 'included-usd', 'parent'],
     help: 'create an account',
   },
   'account credit': {
@@ -35,7 +35,7 @@ export const commands = {
     flags: ['note'],
     help: 'add credits to an account; a negative amount corrects a mistake',
   },
-  'account update': { words: ['NAME'], flags: ['name'], help: 'change an account' },
+  'account update': { words: ['NAME'], flags: ['name', 'parent'], help: 'change an account' },
   'account disable': {
     words: ['NAME'],
     flags: [],
@@ -58,6 +58,14 @@ export const commands = {
   'key enable': { words: ['ID'], flags: [], help: 'enable a disabled API key' },
   'key revoke': { words: ['ID'], flags: [], help: 'revoke an API key permanently' },
   'key list': { words: [], flags: ['account'], help: 'list API keys, without their secrets' },
+  'budget set': {
+    words: [],
+    flags: ['key', 'account', 'usd', 'per', 'time-zone'],
+    needed: ['usd', 'per'],
+    help: 'limit what a key, or an account with the accounts below it, spends in a period; or change that limit',
+  },
+  'budget remove': { words: ['ID'], flags: [], help: 'remove a budget' },
+  'budget list': { words: [], flags: ['account'], help: 'list budgets and what is spent of them' },
   changes: {
     words: [],
     flags: ['account', 'limit'],

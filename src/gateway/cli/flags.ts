@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { parseExpiry } from '../../words/expiry.ts';
+import { parsePeriod, parseTimeZone } from '../budgets/period.ts';
 import { logFormats } from '../serve/request-log.ts';
 import { parseNanodollars } from './money.ts';
 
@@ -65,6 +66,11 @@ const parseNames = (value: string): string[] => {
   throw new RangeError('expected ids of models, separated by commas');
 };
 
+const parsePer = (value: string): string => {
+  parsePeriod(value);
+  return value;
+};
+
 const parseDatabase = (value: string): string => {
   if (/^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/s.test(value)) return value;
   // The value may hold a password, so the message does not repeat it.
@@ -127,6 +133,23 @@ export const flags = {
   note: { value: 'TEXT', help: 'the reason, recorded in the ledger', read: parseText },
   account: { value: 'NAME', help: 'the account, by name or id', read: parseText },
   label: { value: 'TEXT', help: 'what the key is for', read: parseText },
+  parent: {
+    value: 'NAME',
+    help: 'the account above, whose budgets also limit this one, by name or id, or none',
+    read: parseOr('none', parseText),
+  },
+  key: { value: 'ID', help: 'the key that the budget limits, by id', read: parseText },
+  usd: { value: 'USD', help: 'the amount of the budget', read: parseUsd },
+  per: {
+    value: 'PERIOD',
+    help: 'day, week or month of the calendar, or hours or days that end now, such as 12h and 30d',
+    read: parsePer,
+  },
+  'time-zone': {
+    value: 'ZONE',
+    help: 'time zone of the calendar, such as Europe/Berlin (default UTC)',
+    read: parseTimeZone,
+  },
   name: { value: 'NAME', help: 'the new name of the account', read: parseText },
   'cap-usd': {
     value: 'USD',

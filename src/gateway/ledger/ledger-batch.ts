@@ -1,4 +1,6 @@
 import type { systemAccounts, Row } from '../store/index.ts';
+import { BatchBudgets, type LockedBudgets } from '../budgets/batch-budgets.ts';
+import type { BudgetRow } from '../budgets/window.ts';
 import { LedgerError } from './errors.ts';
 import {
   type ClaimOutcome,
@@ -7,12 +9,13 @@ import {
   type Operation,
   type RequestRow,
   type OperationResult,
+  toRequestColumns,
 } from './operations.ts';
 import type { ClaimStatus, ReserveResult, SettleResult, StoredAnswer } from './types.ts';
 
 export type AccountSums = Pick<
   Row<'gateway_accounts'>,
-  'id' | 'balance' | 'held' | 'allowance' | 'disabled_at'
+  'id' | 'balance' | 'held' | 'allowance' | 'disabled_at' | 'parent_id'
 >;
 export type KeySums = Pick<
   Row<'gateway_keys'>,
@@ -28,12 +31,14 @@ export interface LockedRows {
   readonly holds: readonly HoldRow[];
   readonly requests: readonly Pick<RequestRow, 'id' | 'charged' | 'overrun'>[];
   readonly claims: readonly ClaimRow[];
+  readonly budgets: LockedBudgets;
 }
 
 /** The rows to write in one commit; sums are differences. */
 export interface RowChanges {
-  readonly accounts: Omit<AccountSums, 'disabled_at'>[];
+  readonly accounts: Omit<AccountSums, 'disabled_at' | 'parent_id'>[];
   readonly keys: Pick<KeySums, 'id' | 'spent' | 'held'>[];
+  readonly budgets: BudgetRow[];
   readonly opened: HoldRow[];
   readonly closed: string[];
   readonly requests: RequestRow[];
@@ -59,6 +64,7 @@ export class LedgerBatch {
   readonly #holds: Map<string, HoldRow>;
   readonly #requests: Map<string, SettleResult>;
   readonly #claims: Map<string, ClaimRow>;
+  readonly #budgets: BatchBudgets;
   readonly #opened = new Map<string, HoldRow>();
   readonly #newClaims = new Map<string, ClaimRow>();
   readonly #pendingRows: Pick<RowChanges, 'closed' | 'requests' | 'transactions' | 'entries' | 'claimEnds'> =
@@ -72,6 +78,7 @@ export class LedgerBatch {
 
   constructor(lockedRows: LockedRows) {
     this.#lockedRows = lockedRows;
+    this.#budgets = new BatchBudgets(lockedRows.budgets);
     this.#accounts = new Map(lockedRows.accounts.map((row) => [row.id, { ...row }]));
     this.#keys = new Map(lockedRows.keys.map((row) => [row.id, { ...row }]));
     this.#holds = new Map(lockedRows.holds.map((row) => [row.request_id, row]));
@@ -113,7 +120,8 @@ export class LedgerBatch {
       return spent === 0n && held === 0n ? [] : [{ id: before.id, spent, held }];
     });
     const opened = [...this.#opened.values()];
-    return { accounts, keys, opened, claims: [...this.#newClaims.values()], ...this.#pendingRows };
+    const budgets = this.#budgets.changes();
+    return { accounts, keys, budgets, opened, claims: [...this.#newClaims.values()], ...this.#pendingRows };
   }
 
   #reserve({ hold, bodyHash, keyRevision }: Operation & { kind: 'reserve' }): ReserveResult {
@@ -125,7 +133,8 @@ export class LedgerBatch {
     const at = hold.reserved_at;
     if (!account || key?.account_id !== account.id || key.revoked_at !== null)
       return { outcome: 'key_invalid' };
-    if (key.disabled_at !== null || account.disabled_at !== null) return { outcome: 'key_invalid' };
+    const isDisabled = key.disabled_at !== null || account.disabled_at !== null;
+    if (isDisabled || this.#budgets.isDisabled(account.id)) return { outcome: 'key_invalid' };
     if (key.expires_at !== null && key.expires_at <= at) return { outcome: 'key_invalid' };
     if (keyRevision !== undefined && keyRevision !== key.revision) return { outcome: 'key_changed' };
     const claim = bodyHash === undefined ? undefined : newClaim(hold, bodyHash);
@@ -138,10 +147,13 @@ export class LedgerBatch {
       const remaining = key.cap - key.spent - key.held;
       if (remaining < hold.amount) return { outcome: 'key_spend_cap_exceeded', remaining };
     }
+    const budget = this.#budgets.findExceeded(hold);
+    if (budget) return { outcome: 'budget_exceeded', budget, balance };
     account.held += hold.amount;
     key.held += hold.amount;
-    this.#holds.set(hold.request_id, hold);
-    this.#opened.set(hold.request_id, hold);
+    const opened = this.#budgets.open(hold);
+    this.#holds.set(hold.request_id, opened);
+    this.#opened.set(hold.request_id, opened);
     if (claim) {
       this.#claims.set(claimId(claim), claim);
       this.#newClaims.set(claimId(claim), claim);
@@ -175,7 +187,7 @@ export class LedgerBatch {
   #undo(requestId: string): OperationResult {
     const hold = this.#holds.get(requestId);
     if (!hold) return { done: false };
-    this.#closeHold(hold, 0n);
+    this.#closeHold(hold, 0n, hold.reserved_at);
     this.#endClaim(hold, { state: 'free' });
     return { done: true };
   }
@@ -194,9 +206,9 @@ export class LedgerBatch {
   ): SettleResult {
     const charged = end.cost < hold.amount ? end.cost : hold.amount;
     const overrun = end.cost - charged;
-    this.#closeHold(hold, charged);
-    const { request_id: id, ...requestColumns } = hold;
-    const request = { ...requestColumns, id, ...end, charged, overrun };
+    this.#closeHold(hold, charged, end.ended_at);
+    const request = { ...toRequestColumns(hold), ...end, charged, overrun };
+    const { id } = request;
     this.#pendingRows.requests.push(request);
     this.#requests.set(id, request);
     this.#postEntries(request);
@@ -205,7 +217,7 @@ export class LedgerBatch {
   }
 
   /** Ends a hold: charges the account and the key, and frees the rest. */
-  #closeHold(hold: HoldRow, charged: bigint): void {
+  #closeHold(hold: HoldRow, charged: bigint, at: string): void {
     const account = this.#accounts.get(hold.account_id);
     const key = this.#keys.get(hold.key_id);
     if (!account || !key)
@@ -215,6 +227,7 @@ export class LedgerBatch {
     account.allowance -= charged < account.allowance ? charged : account.allowance;
     key.held -= hold.amount;
     key.spent += charged;
+    this.#budgets.close(hold, charged, at);
     this.#holds.delete(hold.request_id);
     if (!this.#opened.delete(hold.request_id)) this.#pendingRows.closed.push(hold.request_id);
   }

@@ -65,6 +65,7 @@ export function toAccountRow(row: Row<'gateway_accounts'>): AccountRow {
     name,
     createdAt: created_at,
     disabledAt: row.disabled_at ?? undefined,
+    parentId: row.parent_id ?? undefined,
     balance: { remaining, included, allowanceRemaining, creditsRemaining },
     held,
   };

@@ -1,4 +1,5 @@
 import type { LedgerState } from '../../tracing/index.ts';
+import type { Budget, NewBudget } from '../budgets/types.ts';
 import type { Cost, ReceiptReason, Usage } from '../../wires/core/types.ts';
 
 /** An amount of money in nanodollars (1e-9 USD). */
@@ -29,6 +30,8 @@ export type ReserveResult =
   /** The balance cannot cover it. */
   | { readonly outcome: 'insufficient_allowance'; readonly balance: Nano }
   | { readonly outcome: 'key_spend_cap_exceeded'; readonly remaining: Nano }
+  /** A budget of the key, its account or an account above cannot cover it. */
+  | { readonly outcome: 'budget_exceeded'; readonly budget: Budget; readonly balance: Nano }
   /** The key was revoked or disabled or expired after it was looked up. */
   | { readonly outcome: 'key_invalid' }
   /** The key's settings were changed after it was looked up. */
@@ -97,6 +100,8 @@ export interface AccountRow {
   readonly createdAt: string;
   /** Set while the account is disabled. */
   readonly disabledAt: string | undefined;
+  /** The account above this one. */
+  readonly parentId: string | undefined;
   readonly balance: Balance;
   readonly held: Nano;
 }
@@ -136,6 +141,8 @@ export interface NewKey extends KeyChanges {
 
 export interface AccountChanges {
   readonly name?: string;
+  /** Id or name of the account above, whose budgets also limit this one; null: none. */
+  readonly parent?: string | null;
 }
 
 /** An entry of the log of changes. */
@@ -180,7 +187,10 @@ export interface Ledger {
   findClaim(accountId: string, key: string, bodyHash: string): Promise<ClaimStatus | undefined>;
   balance(accountId: string): Promise<Balance>;
 
-  createAccount(name: string, options: { credit?: Nano; included?: Nano }): Promise<AccountRow>;
+  createAccount(
+    name: string,
+    options: { credit?: Nano; included?: Nano; parent?: string | null },
+  ): Promise<AccountRow>;
   /** Adds credits. A negative amount corrects a mistake; it cannot exceed the free balance. */
   credit(account: string, amount: Nano, note?: string): Promise<AccountRow>;
   accounts(): Promise<AccountRow[]>;
@@ -198,6 +208,10 @@ export interface Ledger {
   /** Finds a key by the SHA-256 of its secret (hex). Revoked, disabled and expired keys are found too. */
   findKey(secretHash: string): Promise<KeyRow | undefined>;
 
+  /** Sets the budget of a key or an account for a period. It counts requests that are sent from then on. */
+  setBudget(budget: NewBudget): Promise<Budget>;
+  removeBudget(id: string): Promise<Budget>;
+  budgets(account?: string): Promise<Budget[]>;
   /** Changes of accounts and keys, the newest first. @param accountId undefined: of all accounts */
   changes(accountId: string | undefined, limit: number): Promise<ChangeRow[]>;
 

@@ -1,4 +1,5 @@
 import type { Caller } from '../access/types.ts';
+import { budgetError } from '../budgets/refusal.ts';
 import { maxCost, costOf, estimateMinCost } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Cost, Usage } from '../../wires/core/types.ts';
@@ -83,7 +84,7 @@ export class Hold {
   /**
    * Holds the maximum cost of the request. Fallbacks that cost more than the ceiling or the balance allows are left out.
    * @returns an answer when the request's idempotency key already has one
-   * @throws WireError 402 of three kinds: balance, key cap, ceiling; InvalidKeyError; KeyChangedError
+   * @throws WireError 402: balance, key cap, budget, ceiling; InvalidKeyError; KeyChangedError
    */
   static async place(
     ledger: Ledger,
@@ -173,6 +174,8 @@ export class Hold {
             `This request could cost ${needed} nanodollars, and this API key may spend ${result.remaining} more. Raise the key's cap or use another key.`,
           ),
         );
+      case 'budget_exceeded':
+        throw refuse(budgetError(result.budget, needed, result.balance));
       case 'key_invalid':
         throw new InvalidKeyError();
       case 'key_changed':

@@ -2,10 +2,12 @@ import type { Migration } from 'kysely/migration';
 import { up as ledger } from './001-ledger.ts';
 import { up as credentials } from './002-credentials.ts';
 import { up as changes } from './004-changes.ts';
+import { up as budgets } from './005-budgets.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
   '001-ledger': { up: ledger },
   '002-credentials': { up: credentials },
   '004-changes': { up: changes },
+  '005-budgets': { up: budgets },
 };
