@@ -106,7 +106,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       limits,
       bodyMemory: new BodyMemoryLimiter(limits.maxBodyBytes),
       inFlight,
-      upstreamDrains: new UpstreamDrains(limits.concurrency),
+      upstreamDrains: new UpstreamDrains(),
       tracer: setup.tracer ?? noopTracer,
       stallTimeoutMs: setup.stallTimeoutMs ?? defaultStallTimeoutMs,
       checkReady,

@@ -154,6 +154,10 @@ describe('accounts and keys', () => {
       label: 'ci',
       expires_at: '2027-02-20T00:00:00.000Z',
     });
+    await onBooks('key', 'update', id, '--rpm', '60', '--tpm', '50000', '--concurrency', '4');
+    expect((await onBooks('key', 'list')).out).toMatch(/ rpm 60, tpm 50000, concurrency 4 /);
+    await onBooks('key', 'update', id, '--rpm', 'none', '--tpm', 'none', '--concurrency', 'none');
+    expect(await keysNow()).toMatchObject({ requests_per_minute: null, concurrency: null });
     await onBooks('key', 'update', id, '--cap-usd', 'none', '--models', 'all', '--expires', 'never');
     expect(await keysNow()).toMatchObject({ cap_nanodollars: null, models: null, expires_at: null });
     expect((await onBooks('key', 'disable', id)).out).toBe(`${id} is disabled\n`);
@@ -165,7 +169,7 @@ describe('accounts and keys', () => {
     expect((await onBooks('account', 'list')).out).toMatch(/globex .*disabled 20/);
     expect((await onBooks('account', 'enable', 'globex')).out).toBe('globex is enabled\n');
     const { data } = (await json('changes', '--account', 'globex')) as { data: Record<string, string>[] };
-    expect(data).toHaveLength(9);
+    expect(data).toHaveLength(11);
     for (const { actor } of data) expect(actor).toMatch(/^.+@.+$/);
     expect(data.find(({ action }) => action === 'account update')).toMatchObject({
       before: { name: 'acme' },
@@ -460,6 +464,7 @@ describe('invalid command lines', () => {
     ['budget set --key k --usd 1 --per year', /--per: expected day, week, month/],
     ['budget set --key k --usd 1 --per 5d --time-zone UTC', /a budget per 5d has no time zone/],
     ['budget set --key k --usd 1 --per day --time-zone X/Y', /--time-zone: there is no time zone 'X\/Y'/],
+    ['key update k_1 --rpm 0', /--rpm: expected a whole number from 1 to 10000000 requests/],
     ['changes --limit 0', /--limit: expected a whole number from 1 to 10000 entries/],
     ['endpoint add VLLM --account a --base-url http://x', /expected KIND:SLUG/],
     ['account list --config nowhere.toml', /nowhere\.toml: there is no such file/],

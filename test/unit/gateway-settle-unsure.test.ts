@@ -64,7 +64,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
     limits: config.limits,
     bodyMemory: new BodyMemoryLimiter(config.limits.maxBodyBytes),
     inFlight: new InFlight(),
-    upstreamDrains: new UpstreamDrains(config.limits.concurrency),
+    upstreamDrains: new UpstreamDrains(),
     tracer: seen.tracer,
     observer: {},
     stallTimeoutMs: 600_000,

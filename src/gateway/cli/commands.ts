@@ -45,13 +45,13 @@ export const commands = {
   'account list': { words: [], flags: [], help: 'list accounts and their balances' },
   'key create': {
     words: [],
-    flags: ['account', 'label', 'cap-usd', 'expires', 'models'],
+    flags: ['account', 'label', 'cap-usd', 'expires', 'models', 'rpm', 'tpm', 'concurrency'],
     needed: ['account'],
     help: 'create an API key and print it; it is shown only once',
   },
   'key update': {
     words: ['ID'],
-    flags: ['label', 'cap-usd', 'expires', 'models'],
+    flags: ['label', 'cap-usd', 'expires', 'models', 'rpm', 'tpm', 'concurrency'],
     help: 'change an API key; running gateways observe it at once',
   },
   'key disable': { words: ['ID'], flags: [], help: 'refuse an API key, until it is enabled' },

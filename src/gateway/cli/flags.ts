@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { parseExpiry } from '../../words/expiry.ts';
 import { parsePeriod, parseTimeZone } from '../budgets/period.ts';
+import { maxKeyLimits } from '../ledger/checks.ts';
 import { logFormats } from '../serve/request-log.ts';
 import { parseNanodollars } from './money.ts';
 
@@ -20,7 +21,7 @@ const parseText = (value: string): string => {
 const parseIntegerBetween =
   (min: number, max: number, unit = '') =>
   (value: string): number => {
-    const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
+    const number = /^\d{1,13}$/.test(value) ? Number(value) : Number.NaN;
     if (number >= min && number <= max) return number;
     throw new RangeError(`expected a whole number from ${min} to ${max}${unit}, got '${value}'`);
   };
@@ -165,6 +166,21 @@ export const flags = {
     value: 'ID,ID',
     help: 'the only models that the key may use, or all',
     read: parseOr('all', parseNames),
+  },
+  rpm: {
+    value: 'N',
+    help: "the key's own limit of requests per minute, or none: requests_per_minute of the configuration",
+    read: parseOr('none', parseIntegerBetween(1, maxKeyLimits.requests_per_minute, ' requests')),
+  },
+  tpm: {
+    value: 'N',
+    help: "the key's own limit of input and output tokens per minute, or none: tokens_per_minute of the configuration",
+    read: parseOr('none', parseIntegerBetween(1, maxKeyLimits.tokens_per_minute, ' tokens')),
+  },
+  concurrency: {
+    value: 'N',
+    help: "the key's own limit of concurrent requests, or none: concurrency of the configuration",
+    read: parseOr('none', parseIntegerBetween(1, maxKeyLimits.concurrency, ' requests')),
   },
   limit: {
     value: 'N',

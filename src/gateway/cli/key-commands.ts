@@ -27,6 +27,9 @@ const toKeyBody = (row: KeyRow) => ({
   spent_nanodollars: nanodollarsToJson(row.spent),
   held_nanodollars: nanodollarsToJson(row.held),
   models: row.models ?? null,
+  requests_per_minute: row.requestsPerMinute ?? null,
+  tokens_per_minute: row.tokensPerMinute ?? null,
+  concurrency: row.concurrency ?? null,
   created_at: row.createdAt,
   expires_at: row.expiresAt ?? null,
   revoked_at: row.revokedAt ?? null,
@@ -102,10 +105,11 @@ export function listKeys(context: CommandContext): Promise<void> {
       formatDollars(row.spent),
       row.cap === undefined ? '-' : formatDollars(row.cap),
       row.models?.join(',') ?? 'all',
+      limitsText(row),
       keyState(row, context.environment.now()),
       row.label ?? '',
     ]);
-    const headings = ['ID', 'ACCOUNT', 'KEY', 'SPENT', 'CAP', 'MODELS', 'STATE', 'LABEL'];
+    const headings = ['ID', 'ACCOUNT', 'KEY', 'SPENT', 'CAP', 'MODELS', 'LIMITS', 'STATE', 'LABEL'];
     writeResult(context, { data: rows.map(toKeyBody) }, formatTable(headings, cells));
   });
 }
@@ -115,7 +119,7 @@ const listSettings = () => settingFlags.map((name) => `--${name}`).join(', ');
 
 /** The settings that the flags name. @throws UsageError */
 function readSettings({ command, environment }: CommandContext): KeyChanges {
-  const { label, 'cap-usd': cap, expires, models } = command.flags;
+  const { label, 'cap-usd': cap, expires, models, rpm, tpm, concurrency } = command.flags;
   const now = environment.now();
   const expiresAt = expires === null ? null : expires?.(now);
   if (expiresAt && expiresAt <= now)
@@ -125,6 +129,9 @@ function readSettings({ command, environment }: CommandContext): KeyChanges {
     ...(cap === undefined ? {} : { cap }),
     ...(expiresAt === undefined ? {} : { expiresAt: expiresAt?.toISOString() ?? null }),
     ...(models === undefined ? {} : { models }),
+    ...(rpm === undefined ? {} : { requestsPerMinute: rpm }),
+    ...(tpm === undefined ? {} : { tokensPerMinute: tpm }),
+    ...(concurrency === undefined ? {} : { concurrency }),
   };
 }
 
@@ -140,6 +147,13 @@ async function remarkUnknownModels(
         context,
         `the configuration has no model '${name}'${didYouMean(name, ids, (near) => `'${near}'`)}`,
       );
+}
+
+/** The key's own limits. */
+function limitsText({ requestsPerMinute, tokensPerMinute, concurrency }: KeyRow): string {
+  const own = Object.entries({ rpm: requestsPerMinute, tpm: tokensPerMinute, concurrency });
+  const parts = own.flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${value}`]));
+  return parts.join(', ') || '-';
 }
 
 function keyState({ revokedAt, disabledAt, expiresAt }: KeyRow, now: Date): string {

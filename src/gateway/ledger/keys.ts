@@ -4,7 +4,7 @@ import { generateSecret, hashSecret } from '../../signing/secret.ts';
 import { type GatewayDb, type GatewayStore, type Row, toStorableText } from '../store/index.ts';
 import { ancestorsOf } from '../budgets/account-parents.ts';
 import type { ChangeLog, LoggedValues } from './change-log.ts';
-import { checkCap, checkExpiry, invalid } from './checks.ts';
+import { checkCap, checkExpiry, checkLimit, invalid } from './checks.ts';
 import { findAccount, findKeyById, lockAccount, retryIfUnsure, toKeyRow } from './rows.ts';
 import type { KeyChanges, KeyRow, NewKey } from './types.ts';
 
@@ -23,7 +23,7 @@ export class Keys {
   }
 
   async create({ account, ...settings }: NewKey): Promise<{ row: KeyRow; secret: string }> {
-    const columns = { label: null, cap: null, models: null, expires_at: null, ...toColumns(settings) };
+    const columns = { ...noSettings, ...toColumns(settings) };
     const secret = generateSecret('gateway');
     const [id, change] = [newId('k'), newId('g')];
     const row = await retryIfUnsure(this.#store, async (tx) => {
@@ -150,16 +150,38 @@ async function findDisabled(db: GatewayDb, accountId: string): Promise<string | 
   return disabled?.disabled_at ?? null;
 }
 
-type Settings = Pick<Key, 'label' | 'cap' | 'models' | 'expires_at'>;
+type Settings = Pick<
+  Key,
+  'label' | 'cap' | 'models' | 'expires_at' | 'concurrency' | 'requests_per_minute' | 'tokens_per_minute'
+>;
+
+const noSettings: Settings = {
+  label: null,
+  cap: null,
+  models: null,
+  expires_at: null,
+  concurrency: null,
+  requests_per_minute: null,
+  tokens_per_minute: null,
+};
 
 /** The columns of the settings that are given. @throws LedgerError */
-function toColumns({ label, cap, expiresAt, models }: KeyChanges): Partial<Settings> {
+function toColumns({ label, cap, expiresAt, models, ...limits }: KeyChanges): Partial<Settings> {
   checkCap(cap);
+  const limit = (name: keyof typeof limits, column: keyof Settings): Partial<Settings> => {
+    const value = limits[name];
+    if (value === undefined) return {};
+    checkLimit(column, value);
+    return { [column]: value === null ? null : BigInt(value) };
+  };
   return {
     ...(label === undefined ? {} : { label: label === null ? null : toStorableText(label) }),
     ...(cap === undefined ? {} : { cap }),
     ...(expiresAt === undefined ? {} : { expires_at: expiresAt === null ? null : checkExpiry(expiresAt) }),
     ...(models === undefined ? {} : { models: models === null ? null : JSON.stringify(models) }),
+    ...limit('concurrency', 'concurrency'),
+    ...limit('requestsPerMinute', 'requests_per_minute'),
+    ...limit('tokensPerMinute', 'tokens_per_minute'),
   };
 }
 

@@ -71,6 +71,8 @@ export function toAccountRow(row: Row<'gateway_accounts'>): AccountRow {
   };
 }
 
+const toNumber = (value: bigint | null): number | undefined => (value === null ? undefined : Number(value));
+
 export function toKeyRow(row: Row<'gateway_keys'>): KeyRow {
   const { id, last4, spent, held, models, revision } = row;
   return {
@@ -87,5 +89,8 @@ export function toKeyRow(row: Row<'gateway_keys'>): KeyRow {
     revokedAt: row.revoked_at ?? undefined,
     disabledAt: row.disabled_at ?? undefined,
     revision,
+    concurrency: toNumber(row.concurrency),
+    requestsPerMinute: toNumber(row.requests_per_minute),
+    tokensPerMinute: toNumber(row.tokens_per_minute),
   };
 }

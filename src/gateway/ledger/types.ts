@@ -123,6 +123,10 @@ export interface KeyRow {
   readonly disabledAt: string | undefined;
   /** The number of changes of the key. */
   readonly revision: bigint;
+  /** The key's own limits; undefined: those of the configuration. */
+  readonly concurrency: number | undefined;
+  readonly requestsPerMinute: number | undefined;
+  readonly tokensPerMinute: number | undefined;
 }
 
 /** Settings of a key to change; null removes one, undefined keeps it. */
@@ -132,6 +136,10 @@ export interface KeyChanges {
   readonly expiresAt?: string | null;
   /** Ids of the models that the key may use; null: all. */
   readonly models?: readonly string[] | null;
+  /** Limits; null: those of the configuration. */
+  readonly concurrency?: number | null;
+  readonly requestsPerMinute?: number | null;
+  readonly tokensPerMinute?: number | null;
 }
 
 export interface NewKey extends KeyChanges {

@@ -22,10 +22,16 @@ export interface HoldRequest {
   /** Output limit of one answer of a candidate, in tokens. */
   readonly maxTokensOf: (candidate: Candidate) => number;
   readonly idempotency: IdempotencyKey | undefined;
+  /** Is told, once, how many tokens the request used. */
+  readonly onTokens: (tokens: number) => void;
 }
 
 /** How a request ended, for its row in the request log. */
 export type HoldOutcome = Pick<Settlement, 'status' | 'outcome'> & { readonly answer?: StoredAnswer };
+
+/** All tokens of a request, input and output. */
+const totalTokens = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output }: Usage): number =>
+  fresh + cacheWrite + cacheWrite1h + cacheRead + output;
 
 const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
 
@@ -201,6 +207,7 @@ export class Hold {
     usage: Usage,
     end: HoldOutcome,
   ): Promise<bigint> {
+    this.#holdRequest.onTokens(totalTokens(usage));
     const settlement = this.#settlement(candidate, candidateIndex, end);
     const cost = this.#uncappedCost(candidate, usage);
     return this.#recordCharge(await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage }));
@@ -208,6 +215,7 @@ export class Hold {
 
   /** Returns the whole hold. @returns what the caller paid: more than 0 only if the request was already settled */
   async release(candidate: Candidate, candidateIndex: number, end: HoldOutcome): Promise<bigint> {
+    this.#holdRequest.onTokens(0);
     const settlement = this.#settlement(candidate, candidateIndex, end);
     return this.#recordCharge(await this.#ledger.release(this.#requestId, settlement));
   }

@@ -4,21 +4,18 @@
  * requests. Beyond that the oldest is aborted and settled by an estimate of what was read.
  */
 export class UpstreamDrains {
-  readonly #maxPerKey: number;
   readonly #byKey = new Map<string, Set<() => void>>();
 
-  /** @param maxPerKey answers of one key that are read at the same time */
-  constructor(maxPerKey: number) {
-    this.#maxPerKey = maxPerKey;
-  }
-
-  /** @returns removes the answer; may be called more than once */
-  add(keyId: string, abort: () => void): () => void {
+  /**
+   * @param maxPerKey answers of the key that are read at the same time
+   * @returns removes the answer; may be called more than once
+   */
+  add(keyId: string, abort: () => void, maxPerKey: number): () => void {
     const drains = this.#byKey.get(keyId) ?? new Set();
     this.#byKey.set(keyId, drains);
     drains.add(abort);
     const [oldest] = drains;
-    if (drains.size > this.#maxPerKey && oldest) {
+    if (drains.size > maxPerKey && oldest) {
       drains.delete(oldest);
       oldest();
     }

@@ -70,6 +70,10 @@ export const columns = {
     disabled_at: 'text?',
     /** The number of changes of the key: a gateway that knows an earlier revision reads the key again. */
     revision: 'integer',
+    /** The key's own limits; null: those of the configuration. */
+    concurrency: 'integer?',
+    requests_per_minute: 'integer?',
+    tokens_per_minute: 'integer?',
   },
   /** Open holds only: a hold is deleted in the transaction that inserts the request's row. */
   gateway_holds: {

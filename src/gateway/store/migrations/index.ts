@@ -3,6 +3,7 @@ import { up as ledger } from './001-ledger.ts';
 import { up as credentials } from './002-credentials.ts';
 import { up as changes } from './004-changes.ts';
 import { up as budgets } from './005-budgets.ts';
+import { up as keyLimits } from './006-key-limits.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -10,4 +11,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '002-credentials': { up: credentials },
   '004-changes': { up: changes },
   '005-budgets': { up: budgets },
+  '006-key-limits': { up: keyLimits },
 };
