@@ -119,7 +119,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       tags: new TagLimiter(),
       bodyMemory: new BodyMemoryLimiter(limits.maxBodyBytes),
       inFlight,
-      upstreamDrains: new UpstreamDrains(limits),
+      upstreamDrains: new UpstreamDrains(),
       tracer: setup.tracer ?? noopTracer,
       stallTimeoutMs: setup.stallTimeoutMs ?? defaultStallTimeoutMs,
       checkReady,

@@ -98,6 +98,53 @@ describe('402', () => {
     await expectRefused(route, { key: secret, stream }, { type: 'key_spend_cap_exceeded', code: null });
   });
 
+  it.each(forms)("a key's budget: %s, stream %s", async (route, stream) => {
+    const { secret, keyId } = await served.customer();
+    const { ledger } = served.books;
+    const owner = { kind: 'key', id: keyId } as const;
+    const { id } = await ledger.setBudget({ owner, period: 'day', timeZone: 'Europe/Berlin', amount: 5n });
+    const { json } = await expectRefused(
+      route,
+      { key: secret, stream },
+      { type: 'key_spend_cap_exceeded', code: null },
+    );
+    expect(json.error.budget).toEqual({
+      id,
+      owner: 'key',
+      owner_id: keyId,
+      period: 'day',
+      time_zone: 'Europe/Berlin',
+      amount_nanodollars: 5,
+      spent_nanodollars: 0,
+      held_nanodollars: 0,
+      resets_at: expect.stringMatching(/T2[23]:00:00\.000Z$/),
+    });
+    expect(json.error.message).toContain(json.error.budget.resets_at);
+  });
+
+  it.each(forms)('a budget of an account above: %s, stream %s', async (route, stream) => {
+    const customer = await served.customer();
+    const { ledger } = served.books;
+    const { id: team } = await ledger.createAccount(crypto.randomUUID(), {});
+    await ledger.updateAccount(customer.accountId, { parent: team });
+    const { id } = await ledger.setBudget({
+      owner: { kind: 'account', id: team },
+      period: '12h',
+      amount: 5n,
+    });
+    const { json } = await expectRefused(
+      route,
+      { key: customer.secret, stream },
+      { type: 'insufficient_allowance', code: 'insufficient_quota', balance_nanodollars: 10 ** 12 },
+    );
+    expect(json.error.budget).toMatchObject({ id, owner: 'account', owner_id: team, resets_at: null });
+    await ledger.setBudget({ owner: { kind: 'account', id: team }, period: '12h', amount: 10n ** 12n });
+    const answer = await ask(route, { key: customer.secret });
+    expect(answer.status).toBe(200);
+    const [budget] = await ledger.budgets(team);
+    expect(budget).toMatchObject({ spent: BigInt(cost(answer) ?? ''), held: 0n });
+  });
+
   it('comes when the cap, or the balance, is used up, and not before', async () => {
     const cap = 3_000_000n;
     const capped = (await served.customer({ credit: 10n ** 12n }, { cap })).secret;

@@ -48,6 +48,25 @@ describe('the next request after a change of its key', () => {
     expect(row).toMatchObject({ spent: 3n * cost, held: 0n, cap: undefined, revision: 3n });
   });
 
+  it("has the key's own limits", async () => {
+    const { ledger } = served.books;
+    const limited = {
+      status: 429,
+      json: { error: { type: 'rate_limit_error', code: 'rate_limit_exceeded' } },
+    };
+    await ledger.updateKey(customer.keyId, { requestsPerMinute: 1 });
+    expect(await chat()).toMatchObject(limited);
+    await ledger.updateKey(customer.keyId, { requestsPerMinute: null, tokensPerMinute: 10 });
+    // The answer has 15 tokens, more than the limit; the key then waits.
+    await expect.poll(async () => (await chat()).status).toBe(200);
+    expect(await chat()).toMatchObject(limited);
+    await ledger.updateKey(customer.keyId, { tokensPerMinute: null });
+    await expect.poll(async () => (await chat()).status).toBe(200);
+    await expect(ledger.updateKey(customer.keyId, { concurrency: 0 })).rejects.toThrow(
+      /A key's concurrency must be a whole number from 1 to 100000, got 0/,
+    );
+  });
+
   it('is refused once the key expires earlier', async () => {
     const { ledger } = served.books;
     await ledger.updateKey(customer.keyId, { expiresAt: '2026-01-01T00:00:00Z' });

@@ -24,6 +24,9 @@ const row = (id: string, more: Partial<KeyRow> = {}): KeyRow => ({
   revokedAt: undefined,
   disabledAt: undefined,
   revision: 0n,
+  concurrency: undefined,
+  requestsPerMinute: undefined,
+  tokensPerMinute: undefined,
   ...more,
 });
 

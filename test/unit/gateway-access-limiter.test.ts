@@ -9,7 +9,8 @@ import { GatewayStore } from '../../src/gateway/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
-const caller = (id: string) => ({ accountId: 'a_1', key: { id } }) as Caller;
+const caller = (id: string, own: Partial<KeyLimits> = {}) =>
+  ({ accountId: 'a_1', key: { id, ...own } }) as Caller;
 
 /** The decision of a limiter: `in`, or the first words of its error. */
 async function entering(limiter: Limiter, id = 'k_1') {
@@ -134,6 +135,78 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
     expect(await outcomeOf(limiter)).toBe('rate');
   });
 
+  it('limits the tokens: takes an estimate first, then what was used', async () => {
+    const { limiter, clock } = await make({
+      concurrency: 100,
+      requestsPerMinute: 1000,
+      tokensPerMinute: 600,
+    });
+    const use = async (estimate: number) => await limiter.acquire(caller('k_1'), estimate);
+    const first = await use(200);
+    const second = await use(300);
+    // Too much by 250, and too little by 150: 400 of 600 are used.
+    first.countTokens(50);
+    second.countTokens(350);
+    second.countTokens(10_000);
+    await Promise.resolve();
+    const third = await use(199);
+    await expect(use(1)).resolves.toBeDefined();
+    await expect(use(1)).rejects.toMatchObject(
+      refusal(
+        'This key has used 600 tokens in a minute, which is its limit: send requests more slowly, or shorter ones.',
+      ),
+    );
+    clock.pass(100);
+    const late = await use(1);
+    third.countTokens(0);
+    late.countTokens(300);
+    // 101 too many were used: as many as are refilled in 10.1 s.
+    const isIn = async () =>
+      await use(0).then(
+        () => true,
+        () => false,
+      );
+    await expect.poll(isIn).toBe(false);
+    clock.pass(9900);
+    expect(await isIn()).toBe(false);
+    clock.pass(201);
+    expect(await isIn()).toBe(true);
+  });
+
+  it('owes the tokens of at most ten minutes', async () => {
+    const { limiter, clock } = await make({ concurrency: 9, requestsPerMinute: 100, tokensPerMinute: 10 });
+    (await limiter.acquire(caller('k_1'))).countTokens(1_000_000);
+    await expect
+      .poll(async () =>
+        limiter.acquire(caller('k_1')).then(
+          () => 'in',
+          () => 'out',
+        ),
+      )
+      .toBe('out');
+    clock.pass(599_999);
+    await expect(limiter.acquire(caller('k_1'))).rejects.toThrow(/tokens/);
+    clock.pass(2);
+    await expect(limiter.acquire(caller('k_1'))).resolves.toBeDefined();
+  });
+
+  it("prefers a key's own limits, and follows their changes", async () => {
+    const { limiter } = await make({ concurrency: 1, requestsPerMinute: 1000 });
+    const asKey = (own: Partial<KeyLimits>, tokens = 0) => limiter.acquire(caller('k_1', own), tokens);
+    await asKey({ concurrency: 3 });
+    await asKey({ concurrency: 3 });
+    await expect(asKey({})).rejects.toThrow(/1 request running/);
+    await expect(asKey({ concurrency: 2 })).rejects.toThrow(/2 requests running/);
+    await expect(
+      asKey({ concurrency: 9, requestsPerMinute: 2 }).then(() =>
+        asKey({ concurrency: 9, requestsPerMinute: 2 }),
+      ),
+    ).rejects.toThrow(/2 requests in a minute/);
+    await asKey({ concurrency: 9, requestsPerMinute: 1000, tokensPerMinute: 5 }, 5);
+    await expect(asKey({ concurrency: 9, tokensPerMinute: 5 })).rejects.toThrow(/5 tokens/);
+    await asKey({ concurrency: 9 });
+  });
+
   it('admits exactly the limit of simultaneous requests', async () => {
     const { limiter } = await make({ concurrency: 7, requestsPerMinute: 1000 });
     expect(counted(await rounds(50, () => outcomeOf(limiter)))).toEqual({ in: 7, out: 43 });
@@ -240,6 +313,18 @@ describeDatabases('the limiter of all gateways on a database', (url) => {
     expect(counted(outcome)).toEqual({ in: 6, out: 2 });
     clock.pass(10_000);
     expect([await outcomeOf(first), await outcomeOf(second)]).toEqual(['in', 'rate']);
+  });
+
+  it('counts the tokens of all of them', async () => {
+    const limits = { concurrency: 100, requestsPerMinute: 1000, tokensPerMinute: 100 };
+    const { first, second } = await several(limits, 2);
+    await first.acquire(caller('k_1'), 60);
+    const { countTokens } = await second.acquire(caller('k_1'), 30);
+    countTokens(40);
+    await second.heartbeat();
+    await expect(first.acquire(caller('k_1'))).rejects.toThrow(/100 tokens in a minute/);
+    await expect(second.acquire(caller('k_1'))).rejects.toThrow(/100 tokens in a minute/);
+    await expect(first.acquire(caller('k_2'))).resolves.toBeDefined();
   });
 
   it('admits exactly the limit of simultaneous requests over all gateways', async () => {

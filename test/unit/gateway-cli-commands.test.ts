@@ -98,7 +98,9 @@ describe('accounts and keys', () => {
       'acme has $0.000000001 now\n',
     );
     const listed = await onBooks('account', 'list');
-    expect(listed.out).toMatch(/^NAME +ID +REMAINING +ALLOWANCE +CREDITS +HELD +CREATED +STATE\nacme +a_/);
+    expect(listed.out).toMatch(
+      /^NAME +ID +REMAINING +ALLOWANCE +CREDITS +HELD +CREATED +BELOW +STATE\nacme +a_/,
+    );
     expect(await json('account', 'list')).toMatchObject({
       data: [
         {
@@ -154,20 +156,22 @@ describe('accounts and keys', () => {
       label: 'ci',
       expires_at: '2027-02-20T00:00:00.000Z',
     });
+    await onBooks('key', 'update', id, '--rpm', '60', '--tpm', '50000', '--concurrency', '4');
+    expect((await onBooks('key', 'list')).out).toMatch(/ rpm 60, tpm 50000, concurrency 4 /);
+    await onBooks('key', 'update', id, '--rpm', 'none', '--tpm', 'none', '--concurrency', 'none');
+    expect(await keysNow()).toMatchObject({ requests_per_minute: null, concurrency: null });
     await onBooks('key', 'update', id, '--cap-usd', 'none', '--models', 'all', '--expires', 'never');
     expect(await keysNow()).toMatchObject({ cap_nanodollars: null, models: null, expires_at: null });
     expect((await onBooks('key', 'disable', id)).out).toBe(`${id} is disabled\n`);
     expect((await onBooks('key', 'list')).out).toMatch(/disabled 20/);
     expect((await onBooks('key', 'enable', id)).out).toBe(`${id} is enabled\n`);
     expect(await keysNow()).toMatchObject({ disabled_at: null });
-    expect((await onBooks('account', 'update', 'acme', '--name', 'globex')).out).toBe(
-      'acme is changed: globex\n',
-    );
+    expect((await onBooks('account', 'update', 'acme', '--name', 'globex')).out).toBe('globex is changed\n');
     expect((await onBooks('account', 'disable', 'globex')).out).toBe('globex is disabled\n');
     expect((await onBooks('account', 'list')).out).toMatch(/globex .*disabled 20/);
     expect((await onBooks('account', 'enable', 'globex')).out).toBe('globex is enabled\n');
     const { data } = (await json('changes', '--account', 'globex')) as { data: Record<string, string>[] };
-    expect(data).toHaveLength(9);
+    expect(data).toHaveLength(11);
     for (const { actor } of data) expect(actor).toMatch(/^.+@.+$/);
     expect(data.find(({ action }) => action === 'account update')).toMatchObject({
       before: { name: 'acme' },
@@ -176,6 +180,48 @@ describe('accounts and keys', () => {
     const listed = await onBooks('changes', '--limit', '3');
     expect(listed.out).toMatch(/^AT +BY +CHANGE +OF +BEFORE +AFTER\n/);
     expect(listed.out.trim().split('\n')).toHaveLength(4);
+  });
+
+  test('a budget is set, changed, listed and removed', async () => {
+    await onBooks('account', 'create', 'team');
+    await onBooks('account', 'create', 'acme', '--parent', 'team');
+    await onBooks('key', 'create', '--account', 'acme');
+    const { data: keys } = (await json('key', 'list')) as { data: Record<string, unknown>[] };
+    const key = String(keys[0]?.['id']);
+    const zone = ['--time-zone', 'europe/berlin'];
+    const made = await onBooks('budget', 'set', '--key', key, '--usd', '5', '--per', 'month', ...zone);
+    expect(made).toMatchObject({ code: 0, err: '' });
+    expect(made.out).toMatch(
+      /^b_[0-9a-f]{16} allows \$5\.00 per month; it starts anew at 20\d\d-\d\d-\d\dT2[23]:00:00\.000Z\n$/,
+    );
+    await onBooks('budget', 'set', '--account', 'team', '--usd', '0.5', '--per', '12h');
+    await onBooks('budget', 'set', '--account', 'team', '--usd', '0.75', '--per', '12h');
+    const { data } = (await json('budget', 'list')) as { data: Record<string, unknown>[] };
+    expect(data).toHaveLength(2);
+    expect(data.find(({ owner }) => owner === 'account')).toMatchObject({
+      period: '12h',
+      amount_nanodollars: 750_000_000,
+      spent_nanodollars: 0,
+      resets_at: null,
+    });
+    expect(data.find(({ owner }) => owner === 'key')).toMatchObject({ time_zone: 'Europe/Berlin' });
+    const listed = await onBooks('budget', 'list', '--account', 'team');
+    expect(listed.out).toMatch(
+      /^ID +OF +PER +TIME ZONE +AMOUNT +SPENT +HELD +RESETS\nb_\w+ +team +12h +- +\$0\.75/,
+    );
+    const id = /^b_\w+/m.exec(listed.out)?.[0] ?? '';
+    expect((await onBooks('budget', 'remove', id)).out).toBe(`${id} is removed\n`);
+    expect((await onBooks('budget', 'remove', id)).err).toContain(`There is no budget ${id}`);
+    const { data: changes } = (await json('changes', '--account', 'team')) as { data: { action: string }[] };
+    expect(changes.map(({ action }) => action).toSorted()).toEqual([
+      'account create',
+      'budget remove',
+      'budget set',
+      'budget set',
+    ]);
+    expect((await onBooks('account', 'list')).out).toMatch(/acme .* team +active/);
+    await onBooks('account', 'update', 'acme', '--parent', 'none');
+    expect((await onBooks('account', 'list')).out).toMatch(/acme .* - +active/);
   });
 
   test('a model that is not in the configuration causes a remark', async () => {
@@ -519,7 +565,14 @@ describe('invalid command lines', () => {
     ['key update k_1', /key update needs one of --label, --cap-usd, --expires, --models/],
     ['key update', /key update needs ID/],
     ['key update k_1 --expires 2020-01-01', /is in the past/],
-    ['account update acme', /account update needs --name/],
+    ['account update acme', /account update needs --name NAME or --parent NAME/],
+    ['budget set --usd 1 --per day', /either --key ID or --account NAME/],
+    ['budget set --key k --account a --usd 1 --per day', /either --key ID or --account NAME/],
+    ['budget set --key k', /needs --usd USD/],
+    ['budget set --key k --usd 1 --per year', /--per: expected day, week, month/],
+    ['budget set --key k --usd 1 --per 5d --time-zone UTC', /a budget per 5d has no time zone/],
+    ['budget set --key k --usd 1 --per day --time-zone X/Y', /--time-zone: there is no time zone 'X\/Y'/],
+    ['key update k_1 --rpm 0', /--rpm: expected a whole number from 1 to 10000000 requests/],
     ['changes --limit 0', /--limit: expected a whole number from 1 to 10000 entries/],
     ['endpoint add VLLM --account a --base-url http://x', /expected KIND:SLUG/],
     ['account list --config nowhere.toml', /nowhere\.toml: there is no such file/],

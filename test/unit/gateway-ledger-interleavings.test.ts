@@ -67,12 +67,15 @@ const act = fc.oneof(
 const rounds = fc.array(fc.array(act, { minLength: 1, maxLength: 12 }), { minLength: 1, maxLength: 8 });
 type Act = typeof act extends fc.Arbitrary<infer T> ? T : never;
 
+/** The amount for both payers together; a little less than they may spend. */
+const teamBudget = 1300n;
 const answer = { status: 200, headers: {}, body: 'ok' };
 
 /** Some payers of their own, so that one world after the other shares a database. */
 class World {
   readonly #replicas: readonly OpenLedger[];
   readonly #payers: { accountId: string; keyId: string }[] = [];
+  readonly #owners: string[] = [];
   readonly #credit = new Map<string, bigint>();
   readonly #reservations: Reservation[] = [];
   /** The settled result of each request; every settlement returns the same. */
@@ -83,8 +86,15 @@ class World {
   }
 
   async begin(): Promise<void> {
+    const { ledger } = this.#one(0);
+    const { id: parent } = await ledger.createAccount(crypto.randomUUID(), {});
+    await ledger.setBudget({ owner: { kind: 'account', id: parent }, period: '12h', amount: teamBudget });
     for (const money of [{ credit: 1000n }, { credit: 600n, included: 300n, cap: 500n }]) {
-      const payer = await payerOf(this.#one(0).ledger, money);
+      const payer = await payerOf(ledger, money);
+      await ledger.updateAccount(payer.accountId, { parent });
+      const owner = { kind: 'key', id: payer.keyId } as const;
+      await ledger.setBudget({ owner, period: 'month', amount: 800n });
+      this.#owners.push(parent, payer.keyId);
       this.#payers.push(payer);
       this.#credit.set(payer.accountId, money.credit + (money.included ?? 0n));
     }
@@ -171,6 +181,14 @@ class World {
         .execute(),
     );
     const charged = new Map(rows.map((row) => [row.id, row]));
+    const budgets = (await ledger.budgets()).filter(({ owner }) => this.#owners.includes(owner.id));
+    expect(budgets).toHaveLength(3);
+    for (const { spent, held, amount } of budgets) expect(spent + held).toBeLessThanOrEqual(amount);
+    const total = rows.reduce((sum, row) => sum + row.charged, 0n);
+    if (over) {
+      const [team] = budgets.filter(({ amount }) => amount === teamBudget);
+      expect(team).toMatchObject({ spent: total, held: 0n });
+    }
     for (const [id, receipt] of this.#receipts) expect(charged.get(id)).toMatchObject(receipt);
     for (const [id, credit] of this.#credit) {
       const spent = rows.filter((row) => row.account_id === id).reduce((sum, row) => sum + row.charged, 0n);

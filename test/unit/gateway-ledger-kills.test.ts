@@ -16,6 +16,14 @@ describeStores('a gateway that is killed while it reserves and settles', (url, k
     const watcher = await ledgerOn(at);
     const credit = 10n ** 12n;
     const payer = await payerOf(watcher.ledger, { credit, cap: credit });
+    const { id: parent } = await watcher.ledger.createAccount('team', {});
+    await watcher.ledger.updateAccount(payer.accountId, { parent });
+    await watcher.ledger.setBudget({ owner: { kind: 'account', id: parent }, period: '30d', amount: credit });
+    await watcher.ledger.setBudget({
+      owner: { kind: 'key', id: payer.keyId },
+      period: '30d',
+      amount: credit,
+    });
     const seed = Date.now() % 1_000_000;
     const random = randomFrom(seed);
     const held = new Set<string>();
@@ -57,7 +65,9 @@ describeStores('a gateway that is killed while it reserves and settles', (url, k
       db.selectFrom('gateway_requests').select('charged').execute(),
     );
     const { remaining } = await watcher.ledger.balance(payer.accountId);
-    expect(remaining).toBe(credit - rows.reduce((sum, { charged }) => sum + charged, 0n));
+    const spent = rows.reduce((sum, { charged }) => sum + charged, 0n);
+    expect(remaining).toBe(credit - spent);
+    for (const budget of await watcher.ledger.budgets()) expect(budget).toMatchObject({ spent, held: 0n });
     expect(paid.size).toBeGreaterThan(0);
     report({ kind, kills, held: held.size, paid: paid.size, left, seed });
     await watcher.close();

@@ -66,7 +66,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
     tags: new TagLimiter(),
     bodyMemory: new BodyMemoryLimiter(config.limits.maxBodyBytes),
     inFlight: new InFlight(),
-    upstreamDrains: new UpstreamDrains(config.limits),
+    upstreamDrains: new UpstreamDrains(),
     tracer: seen.tracer,
     observer: {},
     stallTimeoutMs: 600_000,

@@ -1,14 +1,16 @@
-import { type KeyLimits, limitError, createPermit } from './limits.ts';
+import { type KeyLimits, limitError, createPermit, limitsOf } from './limits.ts';
 import { takeRequest, requestRateOf } from './request-rate.ts';
+import { isSpent, takeTokens } from './token-rate.ts';
 import type { Limiter } from './types.ts';
 
-/** A limiter in memory: each gateway process applies the limits on its own. */
+/** A limiter in memory: each gateway process applies the limits on its own. @param defaults of keys without their own */
 export function createMemoryLimiter(
-  limits: KeyLimits,
+  defaults: KeyLimits,
   monotonicMs = (): number => performance.now(),
 ): Limiter {
-  /** Ordered by last use. */
-  const keys = new Map<string, { running: number; fullAt: number }>();
+  /** Ordered by last use. Times in microseconds. */
+  const keys = new Map<string, { running: number; fullAt: number; tokensFullAt: number }>();
+  const nowMicros = () => Math.floor(monotonicMs() * 1000);
 
   /** Removes idle keys: checks two keys for every request, which is faster than new keys are added. */
   function removeIdle(now: number): void {
@@ -16,25 +18,43 @@ export function createMemoryLimiter(
     for (const [id, key] of keys) {
       if (remainingChecks-- === 0) return;
       keys.delete(id);
-      if (key.running > 0 || key.fullAt > now) keys.set(id, key);
+      if (key.running > 0 || key.fullAt > now || key.tokensFullAt > now) keys.set(id, key);
     }
   }
 
+  function stateOf(id: string) {
+    const key = keys.get(id) ?? { running: 0, fullAt: 0, tokensFullAt: 0 };
+    keys.delete(id);
+    keys.set(id, key);
+    return key;
+  }
+
   return {
-    async acquire({ key: { id } }) {
-      const now = Math.floor(monotonicMs() * 1000);
+    async acquire({ key: keyRow }, estimatedTokens = 0) {
+      const { id } = keyRow;
+      const limits = limitsOf(keyRow, defaults);
+      const { tokensPerMinute } = limits;
+      const now = nowMicros();
       removeIdle(now);
-      const key = keys.get(id) ?? { running: 0, fullAt: 0 };
-      keys.delete(id);
-      keys.set(id, key);
+      const key = stateOf(id);
       if (key.running >= limits.concurrency) throw limitError('concurrency', limits);
+      if (tokensPerMinute !== undefined && isSpent(key.tokensFullAt, now)) throw limitError('tokens', limits);
       const fullAt = takeRequest(requestRateOf(limits.requestsPerMinute), key.fullAt, now);
       if (fullAt === undefined) throw limitError('rate', limits);
       key.fullAt = fullAt;
       key.running++;
-      return createPermit(() => {
-        key.running--;
-      });
+      const take = (tokens: number) => {
+        if (tokensPerMinute === undefined || tokens === 0) return;
+        const state = stateOf(id);
+        state.tokensFullAt = takeTokens(tokensPerMinute, state.tokensFullAt, nowMicros(), tokens);
+      };
+      take(estimatedTokens);
+      return createPermit(
+        () => {
+          key.running--;
+        },
+        (tokens) => take(tokens - estimatedTokens),
+      );
     },
   };
 }

@@ -1,4 +1,4 @@
-import type { GatewayStore } from '../store/index.ts';
+import type { GatewayStore, RowOf } from '../store/index.ts';
 import { statementsOf } from '../store/index.ts';
 import { rateColumns, runningColumns } from './tables.ts';
 
@@ -12,16 +12,19 @@ export function createRateStatements(kind: Kind) {
      * Locks the buckets of keys until the end of the transaction, and creates missing ones. The rows must be sorted by id,
      * so that two gateways cannot deadlock.
      */
-    lockBuckets: prepare<typeof rateColumns, { key_id: string; full_at: bigint }>(
+    lockBuckets: prepare<typeof rateColumns, RowOf<typeof rateColumns>>(
       rateColumns,
-      `insert into gateway_rate (key_id, full_at) select given.key_id, given.full_at from {given} where true
+      `insert into gateway_rate (key_id, full_at, tokens_full_at)
+        select given.key_id, given.full_at, given.tokens_full_at from {given} where true
         on conflict (key_id) do update set full_at = gateway_rate.full_at
-        returning key_id, full_at`,
+        returning key_id, full_at, tokens_full_at`,
     ),
     writeBuckets: prepare(
       rateColumns,
-      `insert into gateway_rate (key_id, full_at) select given.key_id, given.full_at from {given} where true
-        on conflict (key_id) do update set full_at = excluded.full_at`,
+      `insert into gateway_rate (key_id, full_at, tokens_full_at)
+        select given.key_id, given.full_at, given.tokens_full_at from {given} where true
+        on conflict (key_id) do update
+          set full_at = excluded.full_at, tokens_full_at = excluded.tokens_full_at`,
     ),
     /** Requests that run on gateways other than `replica_id` and whose rows expire after `expires_at`. */
     runningElsewhere: prepare<typeof runningColumns, { key_id: string; running: bigint }>(

@@ -1,13 +1,15 @@
 import type { Connection } from '../../store/index.ts';
 import type { GatewayStore } from '../store/index.ts';
-import { type KeyLimits, limitError, createPermit, type LimitKind } from './limits.ts';
-import { takeRequest, isEmpty, type RequestRate, requestRateOf } from './request-rate.ts';
+import { type KeyLimits, limitError, limitsOf, createPermit, type LimitKind, type Permit } from './limits.ts';
+import { takeRequest, isEmpty, requestRateOf } from './request-rate.ts';
 import { createRateStatements } from './rate-statements.ts';
+import { isSpent, takeTokens } from './token-rate.ts';
 import type { Caller, Limiter } from './types.ts';
 
 export interface SharedLimiterOptions {
   /** The clocks of all gateways on the database must agree within about a second. */
   readonly store: GatewayStore;
+  /** The limits of keys without their own. */
   readonly limits: KeyLimits;
   /** Called when a database operation fails in the background. */
   readonly onFault: (error: unknown) => void;
@@ -21,12 +23,17 @@ const maxBatchSize = 500;
 /** The state of a key on this gateway. */
 interface KeyState {
   running: number;
-  /** The bucket as last read. If it is empty by this value, requests are refused without a database query. */
+  /** The buckets as last read. If one is empty by this value, requests are refused without a database query. */
   fullAt: number;
+  tokensFullAt: number;
+  /** The limits of the last request. */
+  limits: KeyLimits;
 }
 
 interface PendingRequest {
   readonly keyId: string;
+  readonly limits: KeyLimits;
+  readonly estimatedTokens: number;
   readonly resolvers: { resolve(): void; reject(error: unknown): void };
 }
 
@@ -35,6 +42,13 @@ interface Decision {
   readonly admitted: number;
   readonly refused: LimitKind | undefined;
   readonly fullAt: number;
+  readonly tokensFullAt: number;
+}
+
+/** Tokens that are not in the database yet: negative where an estimate was too high. */
+interface PendingTokens {
+  readonly tokensPerMinute: number;
+  tokens: number;
 }
 
 /**
@@ -50,6 +64,7 @@ export class SharedLimiter implements Limiter {
   readonly #keys = new Map<string, KeyState>();
   /** Keys whose number of running requests differs from the database. */
   readonly #changedKeys = new Set<string>();
+  readonly #tokens = new Map<string, PendingTokens>();
   readonly #heartbeatTimer: NodeJS.Timeout;
   #pending: PendingRequest[] = [];
   #flushing: Promise<void> | undefined;
@@ -62,17 +77,26 @@ export class SharedLimiter implements Limiter {
     this.#heartbeatTimer = setInterval(() => void this.heartbeat(), leaseMs / 3).unref();
   }
 
-  async acquire({ key: { id } }: Caller): Promise<{ readonly release: () => void }> {
+  async acquire({ key }: Caller, estimatedTokens = 0): Promise<Permit> {
+    const { id } = key;
+    const limits = limitsOf(key, this.#limits);
     const keyState = this.#keys.get(id);
-    if (keyState !== undefined && keyState.running >= this.#limits.concurrency)
-      throw limitError('concurrency', this.#limits);
-    if (keyState !== undefined && isEmpty(this.#rate, keyState.fullAt, this.#nowMs() * 1000))
-      throw limitError('rate', this.#limits);
+    if (keyState !== undefined) {
+      const now = this.#nowMs() * 1000;
+      if (keyState.running >= limits.concurrency) throw limitError('concurrency', limits);
+      if (limits.tokensPerMinute !== undefined && isSpent(keyState.tokensFullAt, now))
+        throw limitError('tokens', limits);
+      if (isEmpty(requestRateOf(limits.requestsPerMinute), keyState.fullAt, now))
+        throw limitError('rate', limits);
+    }
     const { promise, ...resolvers } = Promise.withResolvers<void>();
-    this.#pending.push({ keyId: id, resolvers });
+    this.#pending.push({ keyId: id, limits, estimatedTokens, resolvers });
     void this.#flush();
     await promise;
-    return createPermit(() => this.#release(id));
+    return createPermit(
+      () => this.#release(id),
+      (tokens) => this.#countTokens(id, limits.tokensPerMinute, tokens - estimatedTokens),
+    );
   }
 
   /** Renews the leases of this gateway's running requests, and deletes those of gateways that died. */
@@ -80,8 +104,7 @@ export class SharedLimiter implements Limiter {
     const now = this.#nowMs();
     for (const [id, keyState] of this.#keys)
       if (keyState.running > 0) this.#changedKeys.add(id);
-      else if (!isEmpty(this.#rate, keyState.fullAt, now * 1000) && !this.#changedKeys.has(id))
-        this.#keys.delete(id);
+      else if (!isLimited(keyState, now * 1000) && !this.#changedKeys.has(id)) this.#keys.delete(id);
     await this.#flush();
     await this.#store
       .batch((connection) => this.#statements.deleteExpired(connection, [{ expires_at: BigInt(now) }]))
@@ -94,20 +117,23 @@ export class SharedLimiter implements Limiter {
     await this.#flush();
   }
 
-  /** A reload may change the limits. */
-  get #rate(): RequestRate {
-    return requestRateOf(this.#limits.requestsPerMinute);
-  }
-
   #release(id: string): void {
     this.#getKeyState(id).running--;
     this.#changedKeys.add(id);
     void this.#flush();
   }
 
+  #countTokens(id: string, tokensPerMinute: number | undefined, tokens: number): void {
+    if (tokensPerMinute === undefined || tokens === 0) return;
+    this.#tokens.set(id, { tokensPerMinute, tokens: tokens + (this.#tokens.get(id)?.tokens ?? 0) });
+    this.#changedKeys.add(id);
+    void this.#flush();
+  }
+
   #getKeyState(id: string): KeyState {
     let keyState = this.#keys.get(id);
-    if (keyState === undefined) this.#keys.set(id, (keyState = { running: 0, fullAt: 0 }));
+    if (keyState === undefined)
+      this.#keys.set(id, (keyState = { running: 0, fullAt: 0, tokensFullAt: 0, limits: this.#limits }));
     return keyState;
   }
 
@@ -144,13 +170,17 @@ export class SharedLimiter implements Limiter {
   }
 
   async #runBatch(pending: readonly PendingRequest[], changedKeys: readonly string[]): Promise<void> {
-    const requested = new Map<string, number>();
-    for (const { keyId } of pending) requested.set(keyId, (requested.get(keyId) ?? 0) + 1);
+    const requested = new Map<string, PendingRequest[]>();
+    for (const request of pending)
+      requested.set(request.keyId, [...(requested.get(request.keyId) ?? []), request]);
     const running = new Map<string, number>();
     for (const id of [...changedKeys, ...requested.keys()]) running.set(id, this.#keys.get(id)?.running ?? 0);
+    // If the write fails, its tokens are lost: written twice, they would refuse requests that are within the limit.
+    const tokens = new Map([...this.#tokens].filter(([id]) => running.has(id)));
+    for (const id of tokens.keys()) this.#tokens.delete(id);
 
     const decisions = await this.#store.batch(async (connection) => {
-      const admissions = await this.#decideAdmissions(connection, requested, running);
+      const admissions = await this.#decideAdmissions(connection, requested, running, tokens);
       await this.#writeRunning(
         connection,
         [...running].map(([id, before]) => [id, before + (admissions.get(id)?.admitted ?? 0)]),
@@ -158,11 +188,12 @@ export class SharedLimiter implements Limiter {
       return admissions;
     });
 
+    for (const [id, { fullAt, tokensFullAt }] of decisions)
+      Object.assign(this.#getKeyState(id), { fullAt, tokensFullAt });
     const admittedLeft = new Map([...decisions].map(([id, { admitted }]) => [id, admitted]));
-    for (const { keyId, resolvers } of pending) {
+    for (const { keyId, limits, resolvers } of pending) {
       const keyState = this.#getKeyState(keyId);
-      const { refused = 'rate', fullAt = 0 } = decisions.get(keyId) ?? {};
-      keyState.fullAt = fullAt;
+      keyState.limits = limits;
       const remaining = admittedLeft.get(keyId) ?? 0;
       admittedLeft.set(keyId, remaining - 1);
       if (remaining > 0) {
@@ -170,50 +201,49 @@ export class SharedLimiter implements Limiter {
         resolvers.resolve();
         continue;
       }
-      resolvers.reject(limitError(refused, this.#limits));
+      resolvers.reject(limitError(decisions.get(keyId)?.refused ?? 'rate', limits));
     }
   }
 
   /** @param running requests of each key that run on this gateway */
   async #decideAdmissions(
     connection: Connection,
-    requested: ReadonlyMap<string, number>,
+    requested: ReadonlyMap<string, readonly PendingRequest[]>,
     running: ReadonlyMap<string, number>,
+    tokens: ReadonlyMap<string, PendingTokens>,
   ): Promise<Map<string, Decision>> {
-    const ids = [...requested.keys()].sort();
+    const ids = [...new Set([...requested.keys(), ...tokens.keys()])].sort();
     const buckets = await this.#statements.lockBuckets(
       connection,
-      ids.map((key_id) => ({ key_id, full_at: 0n })),
+      ids.map((key_id) => ({ key_id, full_at: 0n, tokens_full_at: 0n })),
     );
     // Read after the lock: other gateways may have admitted requests while this one waited.
     const now = this.#nowMs();
     const { rows: others } = await this.#statements.runningElsewhere(
       connection,
-      ids.map((key_id) => this.#toRunningRow(key_id, 0, now)),
+      [...requested.keys()].map((key_id) => this.#toRunningRow(key_id, 0, now)),
     );
     const runningElsewhere = new Map(others.map((row) => [row.key_id, Number(row.running)]));
     const decisions = new Map<string, Decision>();
-    for (const { key_id: id, full_at: fullAt } of buckets.rows) {
-      const freePlaces = this.#limits.concurrency - (runningElsewhere.get(id) ?? 0) - (running.get(id) ?? 0);
-      decisions.set(id, this.#admit(requested.get(id) ?? 0, freePlaces, Number(fullAt), now));
+    for (const row of buckets.rows) {
+      const id = row.key_id;
+      const bucket = { fullAt: Number(row.full_at), tokensFullAt: Number(row.tokens_full_at) };
+      const used = tokens.get(id);
+      if (used)
+        bucket.tokensFullAt = takeTokens(used.tokensPerMinute, bucket.tokensFullAt, now * 1000, used.tokens);
+      const runningNow = (runningElsewhere.get(id) ?? 0) + (running.get(id) ?? 0);
+      decisions.set(id, admit(requested.get(id) ?? [], runningNow, bucket, now * 1000));
     }
-    const admittedKeys = [...decisions].filter(([, { admitted }]) => admitted > 0);
+    const changed = [...decisions].filter(([id, { admitted }]) => admitted > 0 || tokens.has(id));
     await this.#statements.writeBuckets(
       connection,
-      admittedKeys.map(([key_id, { fullAt }]) => ({ key_id, full_at: BigInt(fullAt) })),
+      changed.map(([key_id, { fullAt, tokensFullAt }]) => ({
+        key_id,
+        full_at: BigInt(fullAt),
+        tokens_full_at: BigInt(tokensFullAt),
+      })),
     );
     return decisions;
-  }
-
-  #admit(requested: number, freePlaces: number, before: number, now: number): Decision {
-    let [admitted, fullAt] = [0, before];
-    for (; admitted < requested; admitted++) {
-      if (admitted >= freePlaces) return { admitted, refused: 'concurrency', fullAt };
-      const fullAtAfter = takeRequest(this.#rate, fullAt, now * 1000);
-      if (fullAtAfter === undefined) return { admitted, refused: 'rate', fullAt };
-      fullAt = fullAtAfter;
-    }
-    return { admitted, refused: undefined, fullAt };
   }
 
   async #writeRunning(connection: Connection, counts: readonly (readonly [string, number])[]): Promise<void> {
@@ -233,3 +263,34 @@ export class SharedLimiter implements Limiter {
     };
   }
 }
+
+/** Admits the requests of a key in their order, until one exceeds a limit. @param now in microseconds */
+function admit(
+  requests: readonly PendingRequest[],
+  running: number,
+  { fullAt, tokensFullAt }: Pick<Decision, 'fullAt' | 'tokensFullAt'>,
+  now: number,
+): Decision {
+  let bucket = { fullAt, tokensFullAt };
+  for (const [admitted, { limits, estimatedTokens }] of requests.entries()) {
+    const { concurrency, requestsPerMinute, tokensPerMinute } = limits;
+    if (running + admitted >= concurrency) return { admitted, refused: 'concurrency', ...bucket };
+    if (tokensPerMinute !== undefined && isSpent(bucket.tokensFullAt, now))
+      return { admitted, refused: 'tokens', ...bucket };
+    const fullAtAfter = takeRequest(requestRateOf(requestsPerMinute), bucket.fullAt, now);
+    if (fullAtAfter === undefined) return { admitted, refused: 'rate', ...bucket };
+    bucket = {
+      fullAt: fullAtAfter,
+      tokensFullAt:
+        tokensPerMinute === undefined || estimatedTokens === 0
+          ? bucket.tokensFullAt
+          : takeTokens(tokensPerMinute, bucket.tokensFullAt, now, estimatedTokens),
+    };
+  }
+  return { admitted: requests.length, refused: undefined, ...bucket };
+}
+
+/** Whether a key has an empty bucket. @param now in microseconds */
+const isLimited = ({ fullAt, tokensFullAt, limits }: KeyState, now: number): boolean =>
+  isEmpty(requestRateOf(limits.requestsPerMinute), fullAt, now) ||
+  (limits.tokensPerMinute !== undefined && isSpent(tokensFullAt, now));

@@ -26,8 +26,11 @@ export type AccessTables = { gateway_credentials: CredentialsTable };
 
 export type CredentialRow = CredentialsTable;
 
-/** Columns of `gateway_rate`: the token bucket of a key. `full_at`: when it is full again, in microseconds since 1970. */
-export const rateColumns = { key_id: 'text', full_at: 'integer' } as const;
+/**
+ * Columns of `gateway_rate`: the buckets of a key's requests and tokens. `full_at`, `tokens_full_at`: when they are full again,
+ * in microseconds since 1970.
+ */
+export const rateColumns = { key_id: 'text', full_at: 'integer', tokens_full_at: 'integer' } as const;
 
 /** Columns of `gateway_running`: running requests of a key on one gateway, valid until `expires_at` (ms since 1970). */
 export const runningColumns = {

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import type { Candidate, Model } from '../catalog/types.ts';
+import type { Permit } from './limits.ts';
 import type { ReceiptReason } from '../../wires/core/types.ts';
 import type { KeyRow } from '../ledger/types.ts';
 import type { storedCredentialSchema } from './credential-body.ts';
@@ -19,10 +20,13 @@ export interface Authenticator {
   confirm(header: (name: string) => string | undefined): Promise<Caller>;
 }
 
-/** Limits the concurrent requests and the request rate of a key. */
+/** Limits the concurrent requests of a key, and its requests and tokens per minute. */
 export interface Limiter {
-  /** @throws WireError 429 `rate_limit_exceeded` with `Retry-After: 1` */
-  acquire(caller: Caller): Promise<{ readonly release: () => void }>;
+  /**
+   * @param estimatedTokens until the permit is told how many tokens the request used
+   * @throws WireError 429 `rate_limit_exceeded` with `Retry-After: 1`
+   */
+  acquire(caller: Caller, estimatedTokens?: number): Promise<Permit>;
 }
 
 /** A caller's own credential for a provider. */

@@ -120,6 +120,10 @@ export function estimateOutputRoom({ contextWindow }: Omit<PricedModel, 'price'>
   return Math.max(contextWindow - prompt, Math.ceil(contextWindow / 8));
 }
 
+/** Estimates the input tokens of a request: its text at four bytes a token. */
+export const estimateInputTokens = ({ textBytes }: Pick<CostFacts, 'textBytes'>): number =>
+  Math.ceil(textBytes / 4);
+
 /** Estimates the minimum cost of a request, in nanodollars: its text at four bytes a token, and no output. */
 export function estimateMinCost({ model, facts }: { model: PricedModel; facts: CostFacts }): bigint {
   const tokens = billedTokens(facts.textBytes / 4);

@@ -3,6 +3,7 @@ import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
 import { toAccountBody } from '../ledger/bodies.ts';
 import { LedgerError } from '../ledger/errors.ts';
+import type { Ledger } from '../ledger/types.ts';
 import { formatDollars, parseNanodollars } from './money.ts';
 import {
   findAccount,
@@ -15,11 +16,13 @@ import {
 } from './command-context.ts';
 
 export function createAccount(session: CommandContext): Promise<void> {
-  const { 'credit-usd': credit, 'included-usd': included } = session.command.flags;
+  const { 'credit-usd': credit, 'included-usd': included, parent } = session.command.flags;
   return withDatabase(session, async ({ ledger }) => {
+    const above = await findParent(session, ledger, parent);
     const row = await ledger.createAccount(positional(session, 0), {
       ...(credit === undefined ? {} : { credit }),
       ...(included === undefined ? {} : { included }),
+      ...(above === undefined ? {} : { parent: above }),
     });
     writeResult(
       session,
@@ -46,14 +49,23 @@ export function creditAccount(session: CommandContext): Promise<void> {
 }
 
 export async function updateAccount(session: CommandContext): Promise<void> {
-  const { name } = session.command.flags;
-  if (name === undefined) throw new UsageError(['account update needs --name NAME']);
+  const { name, parent } = session.command.flags;
+  if (name === undefined && parent === undefined)
+    throw new UsageError(['account update needs --name NAME or --parent NAME']);
   await withDatabase(session, async ({ ledger }) => {
     const before = await findAccount(session, ledger, positional(session, 0));
-    const row = await ledger.updateAccount(before.id, { name });
-    writeResult(session, toAccountBody(row), `${before.name} is changed: ${row.name}\n`);
+    const above = await findParent(session, ledger, parent);
+    const row = await ledger.updateAccount(before.id, {
+      ...(name === undefined ? {} : { name }),
+      ...(above === undefined ? {} : { parent: above }),
+    });
+    writeResult(session, toAccountBody(row), `${row.name} is changed\n`);
   });
 }
+
+/** The id of the account above; null and undefined as given. */
+const findParent = async (session: CommandContext, ledger: Ledger, parent: string | null | undefined) =>
+  typeof parent === 'string' ? (await findAccount(session, ledger, parent)).id : parent;
 
 const setDisabled =
   (isDisabled: boolean) =>
@@ -71,7 +83,8 @@ export function listAccounts(session: CommandContext): Promise<void> {
   return withDatabase(session, async ({ ledger }) => {
     const rows = await ledger.accounts();
     if (rows.length === 0) writeNote(session, `there are no accounts ${await describeDatabase(session)}`);
-    const cells = rows.map(({ id, name, createdAt, disabledAt, balance, held }) => [
+    const names = new Map(rows.map(({ id, name }) => [id, name]));
+    const cells = rows.map(({ id, name, createdAt, disabledAt, parentId, balance, held }) => [
       name,
       id,
       formatDollars(balance.remaining),
@@ -79,9 +92,10 @@ export function listAccounts(session: CommandContext): Promise<void> {
       formatDollars(balance.creditsRemaining),
       formatDollars(held),
       createdAt.slice(0, 10),
+      parentId === undefined ? '-' : (names.get(parentId) ?? parentId),
       disabledAt === undefined ? 'active' : `disabled ${disabledAt.slice(0, 10)}`,
     ]);
-    const headings = ['NAME', 'ID', 'REMAINING', 'ALLOWANCE', 'CREDITS', 'HELD', 'CREATED', 'STATE'];
+    const headings = ['NAME', 'ID', 'REMAINING', 'ALLOWANCE', 'CREDITS', 'HELD', 'CREATED', 'BELOW', 'STATE'];
     writeResult(session, { data: rows.map(toAccountBody) }, formatTable(headings, cells));
   });
 }

@@ -35,7 +35,7 @@ export const commands = {
   },
   'account create': {
     words: ['NAME'],
-    flags: ['credit-usd', 'included-usd'],
+    flags: ['credit-usd', 'included-usd', 'parent'],
     help: 'create an account',
   },
   'account credit': {
@@ -43,7 +43,7 @@ export const commands = {
     flags: ['note'],
     help: 'add credits to an account; a negative amount corrects a mistake',
   },
-  'account update': { words: ['NAME'], flags: ['name'], help: 'change an account' },
+  'account update': { words: ['NAME'], flags: ['name', 'parent'], help: 'change an account' },
   'account disable': {
     words: ['NAME'],
     flags: [],
@@ -53,13 +53,13 @@ export const commands = {
   'account list': { words: [], flags: [], help: 'list accounts and their balances' },
   'key create': {
     words: [],
-    flags: ['account', 'label', 'cap-usd', 'expires', 'models'],
+    flags: ['account', 'label', 'cap-usd', 'expires', 'models', 'rpm', 'tpm', 'concurrency'],
     needed: ['account'],
     help: 'create an API key and print it; it is shown only once',
   },
   'key update': {
     words: ['ID'],
-    flags: ['label', 'cap-usd', 'expires', 'models'],
+    flags: ['label', 'cap-usd', 'expires', 'models', 'rpm', 'tpm', 'concurrency'],
     help: 'change an API key; running gateways observe it at once',
   },
   'key disable': { words: ['ID'], flags: [], help: 'refuse an API key, until it is enabled' },
@@ -72,6 +72,14 @@ export const commands = {
     switches: ['csv'],
     help: 'show requests, tokens and spend of a period',
   },
+  'budget set': {
+    words: [],
+    flags: ['key', 'account', 'usd', 'per', 'time-zone'],
+    needed: ['usd', 'per'],
+    help: 'limit what a key, or an account with the accounts below it, spends in a period; or change that limit',
+  },
+  'budget remove': { words: ['ID'], flags: [], help: 'remove a budget' },
+  'budget list': { words: [], flags: ['account'], help: 'list budgets and what is spent of them' },
   changes: {
     words: [],
     flags: ['account', 'limit'],

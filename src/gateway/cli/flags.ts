@@ -1,5 +1,7 @@
 import { isIP } from 'node:net';
 import { parseExpiry } from '../../words/expiry.ts';
+import { parsePeriod, parseTimeZone } from '../budgets/period.ts';
+import { maxKeyLimits } from '../ledger/checks.ts';
 import { logFormats } from '../serve/request-log.ts';
 import { parseUsageDimensions, parseUsageSince, parseUsageUntil } from '../usage/query.ts';
 import { parseNanodollars } from './money.ts';
@@ -20,7 +22,7 @@ const parseText = (value: string): string => {
 const parseIntegerBetween =
   (min: number, max: number, unit = '') =>
   (value: string): number => {
-    const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
+    const number = /^\d{1,13}$/.test(value) ? Number(value) : Number.NaN;
     if (number >= min && number <= max) return number;
     throw new RangeError(`expected a whole number from ${min} to ${max}${unit}, got '${value}'`);
   };
@@ -64,6 +66,11 @@ const parseNames = (value: string): string[] => {
     .filter((name) => name !== '');
   if (found.length > 0) return [...new Set(found)];
   throw new RangeError('expected ids of models, separated by commas');
+};
+
+const parsePer = (value: string): string => {
+  parsePeriod(value);
+  return value;
 };
 
 const parseDatabase = (value: string): string => {
@@ -133,6 +140,23 @@ export const flags = {
   note: { value: 'TEXT', help: 'the reason, recorded in the ledger', read: parseText },
   account: { value: 'NAME', help: 'the account, by name or id', read: parseText },
   label: { value: 'TEXT', help: 'what the key is for', read: parseText },
+  parent: {
+    value: 'NAME',
+    help: 'the account above, whose budgets also limit this one, by name or id, or none',
+    read: parseOr('none', parseText),
+  },
+  key: { value: 'ID', help: 'the key that the budget limits, by id', read: parseText },
+  usd: { value: 'USD', help: 'the amount of the budget', read: parseUsd },
+  per: {
+    value: 'PERIOD',
+    help: 'day, week or month of the calendar, or hours or days that end now, such as 12h and 30d',
+    read: parsePer,
+  },
+  'time-zone': {
+    value: 'ZONE',
+    help: 'time zone of the calendar, such as Europe/Berlin (default UTC)',
+    read: parseTimeZone,
+  },
   name: { value: 'NAME', help: 'the new name of the account', read: parseText },
   'cap-usd': {
     value: 'USD',
@@ -148,6 +172,21 @@ export const flags = {
     value: 'ID,ID',
     help: 'the only models that the key may use, or that are imported, or all',
     read: parseOr('all', parseNames),
+  },
+  rpm: {
+    value: 'N',
+    help: "the key's own limit of requests per minute, or none: requests_per_minute of the configuration",
+    read: parseOr('none', parseIntegerBetween(1, maxKeyLimits.requests_per_minute, ' requests')),
+  },
+  tpm: {
+    value: 'N',
+    help: "the key's own limit of input and output tokens per minute, or none: tokens_per_minute of the configuration",
+    read: parseOr('none', parseIntegerBetween(1, maxKeyLimits.tokens_per_minute, ' tokens')),
+  },
+  concurrency: {
+    value: 'N',
+    help: "the key's own limit of concurrent requests, or none: concurrency of the configuration",
+    read: parseOr('none', parseIntegerBetween(1, maxKeyLimits.concurrency, ' requests')),
   },
   limit: {
     value: 'N',

@@ -87,10 +87,11 @@ export function listKeys(context: CommandContext): Promise<void> {
       formatDollars(row.spent),
       row.cap === undefined ? '-' : formatDollars(row.cap),
       row.models?.join(',') ?? 'all',
+      limitsText(row),
       keyState(row, context.environment.now()),
       row.label ?? '',
     ]);
-    const headings = ['ID', 'ACCOUNT', 'KEY', 'SPENT', 'CAP', 'MODELS', 'STATE', 'LABEL'];
+    const headings = ['ID', 'ACCOUNT', 'KEY', 'SPENT', 'CAP', 'MODELS', 'LIMITS', 'STATE', 'LABEL'];
     writeResult(context, { data: rows.map(toKeyBody) }, formatTable(headings, cells));
   });
 }
@@ -100,7 +101,7 @@ const listSettings = () => settingFlags.map((name) => `--${name}`).join(', ');
 
 /** The settings that the flags name. @throws UsageError */
 function readSettings({ command, environment }: CommandContext): KeyChanges {
-  const { label, 'cap-usd': cap, expires, models } = command.flags;
+  const { label, 'cap-usd': cap, expires, models, rpm, tpm, concurrency } = command.flags;
   const now = environment.now();
   const expiresAt = expires === null ? null : expires?.(now);
   if (expiresAt && expiresAt <= now)
@@ -110,6 +111,9 @@ function readSettings({ command, environment }: CommandContext): KeyChanges {
     ...(cap === undefined ? {} : { cap }),
     ...(expiresAt === undefined ? {} : { expiresAt: expiresAt?.toISOString() ?? null }),
     ...(models === undefined ? {} : { models }),
+    ...(rpm === undefined ? {} : { requestsPerMinute: rpm }),
+    ...(tpm === undefined ? {} : { tokensPerMinute: tpm }),
+    ...(concurrency === undefined ? {} : { concurrency }),
   };
 }
 
@@ -125,6 +129,13 @@ async function remarkUnknownModels(
         context,
         `the configuration has no model '${name}'${didYouMean(name, ids, (near) => `'${near}'`)}`,
       );
+}
+
+/** The key's own limits. */
+function limitsText({ requestsPerMinute, tokensPerMinute, concurrency }: KeyRow): string {
+  const own = Object.entries({ rpm: requestsPerMinute, tpm: tokensPerMinute, concurrency });
+  const parts = own.flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${value}`]));
+  return parts.join(', ') || '-';
 }
 
 function keyState({ revokedAt, disabledAt, expiresAt }: KeyRow, now: Date): string {

@@ -9,6 +9,7 @@ import {
   listAccounts,
   updateAccount,
 } from './account-commands.ts';
+import { listBudgets, removeBudget, setBudget } from './budget-commands.ts';
 import { listChanges } from './changes-command.ts';
 import { auditLedger, rotateSecrets } from './ledger-commands.ts';
 import { checkCatalog } from './catalog-commands.ts';
@@ -36,6 +37,9 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'key enable': enableKey,
   'key revoke': revokeKey,
   'key list': listKeys,
+  'budget set': setBudget,
+  'budget remove': removeBudget,
+  'budget list': listBudgets,
   changes: listChanges,
   usage: showUsage,
   'ledger audit': auditLedger,

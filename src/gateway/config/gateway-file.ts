@@ -142,6 +142,7 @@ async function readDatabaseUrl(
 const toLimits = ({ limits }: Tables): GatewayConfig['limits'] => ({
   concurrency: limits.concurrency,
   requestsPerMinute: limits.requests_per_minute,
+  tokensPerMinute: limits.tokens_per_minute,
   shared: limits.shared,
   maxBodyBytes: limits.max_body_bytes,
   retries: limits.retries,

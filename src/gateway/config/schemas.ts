@@ -132,6 +132,7 @@ const secrets = z.strictObject({
 const limits = z.strictObject({
   concurrency: integerBetween(1, 100_000, ' requests').default(128),
   requests_per_minute: integerBetween(1, 10_000_000, ' requests').default(6000),
+  tokens_per_minute: integerBetween(1, 1e12, ' tokens').optional(),
   shared: z.boolean({ error: 'expected true or false' }).default(false),
   max_body_bytes: integerBetween(1024, 1_073_741_824, ' bytes').default(33_554_432),
   retries: integerBetween(0, 10, '').default(2),

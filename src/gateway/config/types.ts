@@ -32,6 +32,8 @@ export interface Limits {
   readonly concurrency: number;
   /** Requests of one key. */
   readonly requestsPerMinute: number;
+  /** Input and output tokens of one key; undefined: no limit. */
+  readonly tokensPerMinute?: number | undefined;
   /** Whether the limits count over all gateways of a database, not in each. */
   readonly shared: boolean;
   readonly maxBodyBytes: number;

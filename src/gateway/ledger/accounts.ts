@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import { type GatewayStore, type GatewayTx, systemAccounts, toStorableText } from '../store/index.ts';
+import { checkParent } from '../budgets/account-parents.ts';
 import type { ChangeLog } from './change-log.ts';
 import { checkName, invalid, maxCredit } from './checks.ts';
 import { LedgerError } from './errors.ts';
@@ -19,7 +20,10 @@ export class Accounts {
     this.#log = log;
   }
 
-  async create(name: string, { credit = 0n, included = 0n }: { credit?: Nano; included?: Nano }) {
+  async create(
+    name: string,
+    { credit = 0n, included = 0n, parent }: { credit?: Nano; included?: Nano; parent?: string | null },
+  ) {
     const cleanName = checkName(name);
     if (credit < 0n || included < 0n || credit > maxCredit || included > maxCredit)
       throw invalid(
@@ -40,7 +44,8 @@ export class Accounts {
           `The account ${known.id} already has the name "${cleanName}".`,
         );
       const sums = { balance: credit + included, held: 0n, allowance: included, included };
-      const more = { created_at: this.#store.time(), disabled_at: null };
+      const parent_id = await this.#findParent(tx, id, parent ?? null);
+      const more = { created_at: this.#store.time(), disabled_at: null, parent_id };
       const row = { id, kind: 'user', name: cleanName, ...sums, ...more };
       await tx.insertInto('gateway_accounts').values(row).execute();
       await this.#postCredit(tx, { reference: creditReference, kind: 'credit', account: id, amount: credit });
@@ -50,7 +55,12 @@ export class Accounts {
         account: id,
         amount: included,
       });
-      const logged = { accountId: id, subject: id, action: 'account create', after: { name: cleanName } };
+      const logged = {
+        accountId: id,
+        subject: id,
+        action: 'account create',
+        after: { name: cleanName, parent_id },
+      };
       await this.#log.write(tx, logged, change);
       return toAccountRow(row);
     });
@@ -93,32 +103,44 @@ export class Accounts {
     });
   }
 
-  async update(account: string, changes: AccountChanges): Promise<AccountRow> {
-    const name = changes.name === undefined ? undefined : checkName(changes.name);
+  async update(account: string, { name, parent }: AccountChanges): Promise<AccountRow> {
+    const cleanName = name === undefined ? undefined : checkName(name);
     let id = '';
     return await this.#log.apply(
       async (tx) => {
-        const before = await findAccount(tx, account);
-        ({ id } = before);
-        if (name === undefined || name === before.name) return undefined;
-        const other = await tx
-          .selectFrom('gateway_accounts')
-          .select('id')
-          .where('name', '=', name)
-          .executeTakeFirst();
-        if (other)
-          throw new LedgerError('account_exists', `The account ${other.id} already has the name "${name}".`);
-        await tx.updateTable('gateway_accounts').set({ name }).where('id', '=', id).execute();
-        return {
-          accountId: id,
-          subject: id,
-          action: 'account update',
-          before: { name: before.name },
-          after: { name },
+        const row = await findAccount(tx, account);
+        ({ id } = row);
+        const changes = {
+          ...(cleanName === undefined || cleanName === row.name ? {} : { name: cleanName }),
+          ...(parent === undefined ? {} : { parent_id: await this.#findParent(tx, id, parent) }),
         };
+        if (changes.parent_id === row.parent_id) delete changes.parent_id;
+        if (Object.keys(changes).length === 0) return undefined;
+        if (changes.name !== undefined) await this.#checkUnused(tx, changes.name);
+        await tx.updateTable('gateway_accounts').set(changes).where('id', '=', id).execute();
+        const before = {
+          ...(changes.name === undefined ? {} : { name: row.name }),
+          ...(changes.parent_id === undefined ? {} : { parent_id: row.parent_id }),
+        };
+        return { accountId: id, subject: id, action: 'account update', before, after: changes };
       },
       async (tx) => toAccountRow(await findAccount(tx, id)),
     );
+  }
+
+  async #checkUnused(tx: GatewayTx, name: string): Promise<void> {
+    const query = tx.selectFrom('gateway_accounts').select('id').where('name', '=', name);
+    const other = await query.executeTakeFirst();
+    if (other)
+      throw new LedgerError('account_exists', `The account ${other.id} already has the name "${name}".`);
+  }
+
+  /** @returns the id of the account above @throws LedgerError */
+  async #findParent(tx: GatewayTx, id: string, parent: string | null): Promise<string | null> {
+    if (parent === null) return null;
+    const { id: parentId } = await findAccount(tx, parent);
+    await checkParent(this.#store, tx, { id, parentId });
+    return parentId;
   }
 
   /** A disabled account's keys are refused. Disabling a disabled account changes nothing. */

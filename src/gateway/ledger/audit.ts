@@ -114,6 +114,13 @@ const checks: readonly AuditCheck[] = [
       `The usage of ${subject} differs from its requests: it has spent ${actual}, they were charged ${expectedValue}.`,
   },
   {
+    query: `select budget.id, budget.held, ${total('hold.amount')} from gateway_budgets as budget
+      left join gateway_holds as hold on ' ' || hold.budgets || ' ' like '%:' || budget.id || ' %'
+      group by budget.id, budget.held having budget.held <> coalesce(sum(hold.amount), 0)`,
+    describe: (subject, actual, expectedValue) =>
+      `Budget ${subject} holds ${actual}; its open holds add up to ${expectedValue}.`,
+  },
+  {
     query: `select hold.request_id, hold.amount, 0 from gateway_holds as hold
       join gateway_requests as request on request.id = hold.request_id`,
     describe: (subject, actual) => `Request ${subject} has ended, but ${actual} are still held for it.`,

@@ -11,6 +11,7 @@ export const accountSchema = z
     name: z.string(),
     created_at: time,
     disabled_at: time.nullable(),
+    parent: z.string().nullable().describe('Id of the account above it, whose budgets count for it, too.'),
     balance: balanceSchema,
     held_nanodollars: z.int(),
   })
@@ -21,6 +22,7 @@ export const toAccountBody = ({
   name,
   createdAt,
   disabledAt,
+  parentId,
   balance,
   held,
 }: AccountRow): z.infer<typeof accountSchema> => ({
@@ -28,6 +30,7 @@ export const toAccountBody = ({
   name,
   created_at: createdAt,
   disabled_at: disabledAt ?? null,
+  parent: parentId ?? null,
   balance: toBalanceBody(balance),
   held_nanodollars: nanodollarsToJson(held),
 });
@@ -42,6 +45,9 @@ export const keySchema = z
     spent_nanodollars: z.int(),
     held_nanodollars: z.int(),
     models: z.array(z.string()).nullable().describe('The only models that the key may use; null: all.'),
+    requests_per_minute: z.int().nullable().describe('null: as the configuration says.'),
+    tokens_per_minute: z.int().nullable(),
+    concurrency: z.int().nullable(),
     created_at: time,
     expires_at: time.nullable(),
     revoked_at: time.nullable(),
@@ -58,6 +64,9 @@ export const toKeyBody = (row: KeyRow): z.infer<typeof keySchema> => ({
   spent_nanodollars: nanodollarsToJson(row.spent),
   held_nanodollars: nanodollarsToJson(row.held),
   models: row.models ? [...row.models] : null,
+  requests_per_minute: row.requestsPerMinute ?? null,
+  tokens_per_minute: row.tokensPerMinute ?? null,
+  concurrency: row.concurrency ?? null,
   created_at: row.createdAt,
   expires_at: row.expiresAt ?? null,
   revoked_at: row.revokedAt ?? null,

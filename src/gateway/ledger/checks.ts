@@ -31,3 +31,17 @@ export function checkExpiry(expiresAt: string): string {
     throw invalid(`A key's expiry must be a time such as 2027-01-31T00:00:00Z, got "${expiresAt}".`);
   return expires.toISOString();
 }
+
+/** Upper limits of keys' own limits, as in the configuration. */
+export const maxKeyLimits = {
+  concurrency: 100_000,
+  requests_per_minute: 10_000_000,
+  tokens_per_minute: 1e12,
+};
+
+/** @throws LedgerError */
+export function checkLimit(name: string, value: number | null): void {
+  const max = maxKeyLimits[name as keyof typeof maxKeyLimits];
+  if (value !== null && !(Number.isInteger(value) && value >= 1 && value <= max))
+    throw invalid(`A key's ${name} must be a whole number from 1 to ${max}, got ${value}.`);
+}

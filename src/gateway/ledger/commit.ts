@@ -1,5 +1,6 @@
 import type { Connection, Database } from '../../store/index.ts';
 import { insertInto, type Statements, statementsOf } from '../store/index.ts';
+import { lockBudgets, prepareBudgetStatements, saveBudgets } from '../budgets/statements.ts';
 import type { OperationOutcome } from './batcher.ts';
 import {
   type AccountSums,
@@ -21,6 +22,8 @@ const claimEnd = { ...claimOwner, state: 'text', answer: 'text?' } as const;
 /** A request's open hold and its settled row, if any. */
 interface RequestState {
   readonly open: string | null;
+  /** The budgets that the hold counts in. */
+  readonly budgets: string | null;
   readonly id: string | null;
   readonly charged: bigint;
   readonly overrun: bigint;
@@ -30,7 +33,7 @@ interface RequestState {
 const prepareStatements = ({ prepare, prepareChange }: Statements) => ({
   accounts: prepare<typeof value, AccountSums>(
     value,
-    `select id, balance, held, allowance, disabled_at from gateway_accounts as account, {given}
+    `select id, balance, held, allowance, disabled_at, parent_id from gateway_accounts as account, {given}
      where account.id = given.value order by id {lock account}`,
   ),
   keys: prepare<typeof value, KeySums>(
@@ -41,7 +44,7 @@ const prepareStatements = ({ prepare, prepareChange }: Statements) => ({
   ),
   requests: prepare<typeof value, RequestState>(
     value,
-    `select hold.request_id as open, request.id, request.charged, request.overrun
+    `select hold.request_id as open, hold.budgets, request.id, request.charged, request.overrun
      from (select 1) as one, {given}
      left join gateway_holds as hold on hold.request_id = given.value
      left join gateway_requests as request on request.id = given.value`,
@@ -71,6 +74,7 @@ const prepareStatements = ({ prepare, prepareChange }: Statements) => ({
           and (api_key.cap is null
             or api_key.spent + given.spent + api_key.held + given.held <= api_key.cap)`,
     },
+    budgets: saveBudgets,
     opened: insertInto('gateway_holds'),
     closed: {
       given: value,
@@ -105,7 +109,10 @@ const prepareStatements = ({ prepare, prepareChange }: Statements) => ({
 
 /** @returns a function that commits operations, in order, within an open transaction */
 export function createCommitter(kind: Database['kind']) {
-  const statements = prepareStatements(statementsOf(kind));
+  const statements = {
+    ...prepareStatements(statementsOf(kind)),
+    budgets: prepareBudgetStatements(statementsOf(kind)),
+  };
   const heartbeat = heartbeatStatement(kind);
   return async (
     connection: Connection,
@@ -126,7 +133,9 @@ export function createCommitter(kind: Database['kind']) {
   };
 }
 
-type CommitStatements = ReturnType<typeof prepareStatements>;
+type CommitStatements = ReturnType<typeof prepareStatements> & {
+  readonly budgets: ReturnType<typeof prepareBudgetStatements>;
+};
 
 async function readLockedRows(
   statements: CommitStatements,
@@ -155,13 +164,21 @@ async function readLockedRows(
     toValueRows(payers.map(({ account_id }) => account_id)),
   );
   const states = (await statements.requests(connection, toValueRows(requests))).rows;
+  // The database knows the budgets of a hold, which were chosen when it was placed.
+  const open = states.flatMap((state) => {
+    const hold = state.open === null ? undefined : holds.get(state.open);
+    return hold ? [{ ...hold, budgets: state.budgets }] : [];
+  });
+  const parented = accounts.rows.flatMap(({ id, parent_id }) => (parent_id === null ? [] : [id]));
+  const budgets = await lockBudgets(statements.budgets, connection, { operations, open, parented });
   return {
     accounts: accounts.rows,
     keys: (await statements.keys(connection, toValueRows(payers.map(({ key_id }) => key_id)))).rows,
-    holds: states.flatMap(({ open }) => (open === null ? [] : (holds.get(open) ?? []))),
+    holds: open,
     // From a left join: null when there is no row.
     requests: states.flatMap(({ id, charged, overrun }) => (id === null ? [] : [{ id, charged, overrun }])),
     claims: (await statements.claims(connection, claims)).rows,
+    budgets,
   };
 }
 
@@ -178,7 +195,7 @@ async function writeChanges(
   const { claims, claimEnds, closed, ...rest } = changes;
   const given = { ...rest, closed: closed.map((id) => ({ value: id })) };
   const changed = await statements.save(connection, given);
-  for (const name of ['accounts', 'keys', 'closed'] as const)
+  for (const name of ['accounts', 'keys', 'budgets', 'closed'] as const)
     if (changed[name] !== given[name].length)
       throw new Error(`rows of the ledger's ${name} changed while they were locked`);
   const isFree = ({ state }: (typeof claimEnds)[number]) => state === 'free';

@@ -2,6 +2,7 @@ export type LedgerErrorCode =
   | 'unknown_account'
   | 'unknown_key'
   | 'unknown_request'
+  | 'unknown_budget'
   | 'account_exists'
   | 'balance_too_low'
   | 'invalid';

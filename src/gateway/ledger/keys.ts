@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import { generateSecret, hashSecret } from '../../signing/secret.ts';
-import { type GatewayStore, type Row, toStorableText } from '../store/index.ts';
+import { type GatewayDb, type GatewayStore, type Row, toStorableText } from '../store/index.ts';
+import { ancestorsOf } from '../budgets/account-parents.ts';
 import type { ChangeLog, LoggedValues } from './change-log.ts';
-import { checkCap, checkExpiry, invalid } from './checks.ts';
+import { checkCap, checkExpiry, checkLimit, invalid } from './checks.ts';
 import { findAccount, findKeyById, lockAccount, retryIfUnsure, toKeyRow } from './rows.ts';
 import type { KeyChanges, KeyRow, NewKey } from './types.ts';
 
@@ -22,7 +23,7 @@ export class Keys {
   }
 
   async create({ account, ...settings }: NewKey): Promise<{ row: KeyRow; secret: string }> {
-    const columns = { label: null, cap: null, models: null, expires_at: null, ...toColumns(settings) };
+    const columns = { ...noSettings, ...toColumns(settings) };
     const secret = generateSecret('gateway');
     const [id, change] = [newId('k'), newId('g')];
     const row = await retryIfUnsure(this.#store, async (tx) => {
@@ -120,31 +121,67 @@ export class Keys {
     });
   }
 
-  /** Finds a key by the hash of its secret. A key of a disabled account is disabled. */
+  /** Finds a key by the hash of its secret. A key is disabled while its account, or one above, is. */
   async findByHash(hash: string): Promise<KeyRow | undefined> {
-    const row = await this.#store.read((db) =>
-      db
-        .selectFrom('gateway_keys as key')
-        .innerJoin('gateway_accounts as account', 'account.id', 'key.account_id')
-        .selectAll('key')
-        .select('account.disabled_at as account_disabled_at')
-        .where('key.hash', '=', hash)
-        .executeTakeFirst(),
-    );
-    return row && toKeyRow({ ...row, disabled_at: row.disabled_at ?? row.account_disabled_at });
+    return await this.#store.read(async (db) => {
+      const row = await db.selectFrom('gateway_keys').selectAll().where('hash', '=', hash).executeTakeFirst();
+      if (!row) return undefined;
+      return toKeyRow({ ...row, disabled_at: row.disabled_at ?? (await findDisabled(db, row.account_id)) });
+    });
   }
 }
 
-type Settings = Pick<Key, 'label' | 'cap' | 'models' | 'expires_at'>;
+/** When an account, or one above it, was disabled; null when none is. */
+async function findDisabled(db: GatewayDb, accountId: string): Promise<string | null> {
+  const query = db
+    .selectFrom('gateway_accounts')
+    .select(['disabled_at', 'parent_id'])
+    .where('id', '=', accountId);
+  const account = await query.executeTakeFirst();
+  if (!account || account.disabled_at !== null || account.parent_id === null)
+    return account?.disabled_at ?? null;
+  const ids = await ancestorsOf(db, accountId);
+  const disabled = await db
+    .selectFrom('gateway_accounts')
+    .select('disabled_at')
+    .where('id', 'in', ids)
+    .where('disabled_at', 'is not', null)
+    .executeTakeFirst();
+  return disabled?.disabled_at ?? null;
+}
+
+type Settings = Pick<
+  Key,
+  'label' | 'cap' | 'models' | 'expires_at' | 'concurrency' | 'requests_per_minute' | 'tokens_per_minute'
+>;
+
+const noSettings: Settings = {
+  label: null,
+  cap: null,
+  models: null,
+  expires_at: null,
+  concurrency: null,
+  requests_per_minute: null,
+  tokens_per_minute: null,
+};
 
 /** The columns of the settings that are given. @throws LedgerError */
-function toColumns({ label, cap, expiresAt, models }: KeyChanges): Partial<Settings> {
+function toColumns({ label, cap, expiresAt, models, ...limits }: KeyChanges): Partial<Settings> {
   checkCap(cap);
+  const limit = (name: keyof typeof limits, column: keyof Settings): Partial<Settings> => {
+    const value = limits[name];
+    if (value === undefined) return {};
+    checkLimit(column, value);
+    return { [column]: value === null ? null : BigInt(value) };
+  };
   return {
     ...(label === undefined ? {} : { label: label === null ? null : toStorableText(label) }),
     ...(cap === undefined ? {} : { cap }),
     ...(expiresAt === undefined ? {} : { expires_at: expiresAt === null ? null : checkExpiry(expiresAt) }),
     ...(models === undefined ? {} : { models: models === null ? null : JSON.stringify(models) }),
+    ...limit('concurrency', 'concurrency'),
+    ...limit('requestsPerMinute', 'requests_per_minute'),
+    ...limit('tokensPerMinute', 'tokens_per_minute'),
   };
 }
 

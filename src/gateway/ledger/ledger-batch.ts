@@ -1,4 +1,6 @@
 import type { systemAccounts, Row } from '../store/index.ts';
+import { BatchBudgets, type LockedBudgets } from '../budgets/batch-budgets.ts';
+import type { BudgetRow } from '../budgets/window.ts';
 import { LedgerError } from './errors.ts';
 import {
   type ClaimOutcome,
@@ -6,13 +8,14 @@ import {
   noTokens,
   type Operation,
   type OperationResult,
+  toRequestColumns,
 } from './operations.ts';
 import type { ClaimStatus, RequestRow, ReserveResult, SettleResult, StoredAnswer } from './types.ts';
 import { type UsageRow, UsageSums } from '../usage/rollups.ts';
 
 export type AccountSums = Pick<
   Row<'gateway_accounts'>,
-  'id' | 'balance' | 'held' | 'allowance' | 'disabled_at'
+  'id' | 'balance' | 'held' | 'allowance' | 'disabled_at' | 'parent_id'
 >;
 export type KeySums = Pick<
   Row<'gateway_keys'>,
@@ -28,12 +31,14 @@ export interface LockedRows {
   readonly holds: readonly HoldRow[];
   readonly requests: readonly Pick<RequestRow, 'id' | 'charged' | 'overrun'>[];
   readonly claims: readonly ClaimRow[];
+  readonly budgets: LockedBudgets;
 }
 
 /** The rows to write in one commit; sums are differences. */
 export interface RowChanges {
-  readonly accounts: Omit<AccountSums, 'disabled_at'>[];
+  readonly accounts: Omit<AccountSums, 'disabled_at' | 'parent_id'>[];
   readonly keys: Pick<KeySums, 'id' | 'spent' | 'held'>[];
+  readonly budgets: BudgetRow[];
   readonly opened: HoldRow[];
   readonly closed: string[];
   readonly requests: RequestRow[];
@@ -60,6 +65,7 @@ export class LedgerBatch {
   readonly #holds: Map<string, HoldRow>;
   readonly #requests: Map<string, SettleResult>;
   readonly #claims: Map<string, ClaimRow>;
+  readonly #budgets: BatchBudgets;
   readonly #opened = new Map<string, HoldRow>();
   readonly #newClaims = new Map<string, ClaimRow>();
   readonly #usage = new UsageSums();
@@ -74,6 +80,7 @@ export class LedgerBatch {
 
   constructor(lockedRows: LockedRows) {
     this.#lockedRows = lockedRows;
+    this.#budgets = new BatchBudgets(lockedRows.budgets);
     this.#accounts = new Map(lockedRows.accounts.map((row) => [row.id, { ...row }]));
     this.#keys = new Map(lockedRows.keys.map((row) => [row.id, { ...row }]));
     this.#holds = new Map(lockedRows.holds.map((row) => [row.request_id, row]));
@@ -116,7 +123,9 @@ export class LedgerBatch {
     });
     const opened = [...this.#opened.values()];
     const usage = this.#usage.rows();
-    return { accounts, keys, opened, claims: [...this.#newClaims.values()], usage, ...this.#pendingRows };
+    const budgets = this.#budgets.changes();
+    const claims = [...this.#newClaims.values()];
+    return { accounts, keys, budgets, opened, claims, usage, ...this.#pendingRows };
   }
 
   #reserve({ hold, bodyHash, keyRevision }: Operation & { kind: 'reserve' }): ReserveResult {
@@ -128,7 +137,8 @@ export class LedgerBatch {
     const at = hold.reserved_at;
     if (!account || key?.account_id !== account.id || key.revoked_at !== null)
       return { outcome: 'key_invalid' };
-    if (key.disabled_at !== null || account.disabled_at !== null) return { outcome: 'key_invalid' };
+    const isDisabled = key.disabled_at !== null || account.disabled_at !== null;
+    if (isDisabled || this.#budgets.isDisabled(account.id)) return { outcome: 'key_invalid' };
     if (key.expires_at !== null && key.expires_at <= at) return { outcome: 'key_invalid' };
     if (keyRevision !== undefined && keyRevision !== key.revision) return { outcome: 'key_changed' };
     const claim = bodyHash === undefined ? undefined : newClaim(hold, bodyHash);
@@ -141,10 +151,13 @@ export class LedgerBatch {
       const remaining = key.cap - key.spent - key.held;
       if (remaining < hold.amount) return { outcome: 'key_spend_cap_exceeded', remaining };
     }
+    const budget = this.#budgets.findExceeded(hold);
+    if (budget) return { outcome: 'budget_exceeded', budget, balance };
     account.held += hold.amount;
     key.held += hold.amount;
-    this.#holds.set(hold.request_id, hold);
-    this.#opened.set(hold.request_id, hold);
+    const opened = this.#budgets.open(hold);
+    this.#holds.set(hold.request_id, opened);
+    this.#opened.set(hold.request_id, opened);
     if (claim) {
       this.#claims.set(claimId(claim), claim);
       this.#newClaims.set(claimId(claim), claim);
@@ -178,7 +191,7 @@ export class LedgerBatch {
   #undo(requestId: string): OperationResult {
     const hold = this.#holds.get(requestId);
     if (!hold) return { done: false };
-    this.#closeHold(hold, 0n);
+    this.#closeHold(hold, 0n, hold.reserved_at);
     this.#endClaim(hold, { state: 'free' });
     return { done: true };
   }
@@ -197,10 +210,10 @@ export class LedgerBatch {
   ): SettleResult {
     const charged = end.cost < hold.amount ? end.cost : hold.amount;
     const overrun = end.cost - charged;
-    this.#closeHold(hold, charged);
-    const { request_id: id, ...requestColumns } = hold;
+    this.#closeHold(hold, charged, end.ended_at);
     // A gateway of a version without tags may have placed the hold.
-    const request = { ...requestColumns, id, tag: hold.tag ?? '', ...end, charged, overrun };
+    const request = { ...toRequestColumns(hold), tag: hold.tag ?? '', ...end, charged, overrun };
+    const { id } = request;
     this.#pendingRows.requests.push(request);
     this.#usage.add(request);
     this.#requests.set(id, request);
@@ -210,7 +223,7 @@ export class LedgerBatch {
   }
 
   /** Ends a hold: charges the account and the key, and frees the rest. */
-  #closeHold(hold: HoldRow, charged: bigint): void {
+  #closeHold(hold: HoldRow, charged: bigint, at: string): void {
     const account = this.#accounts.get(hold.account_id);
     const key = this.#keys.get(hold.key_id);
     if (!account || !key)
@@ -220,6 +233,7 @@ export class LedgerBatch {
     account.allowance -= charged < account.allowance ? charged : account.allowance;
     key.held -= hold.amount;
     key.spent += charged;
+    this.#budgets.close(hold, charged, at);
     this.#holds.delete(hold.request_id);
     if (!this.#opened.delete(hold.request_id)) this.#pendingRows.closed.push(hold.request_id);
   }

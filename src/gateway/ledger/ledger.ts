@@ -1,6 +1,7 @@
 import { StoreError } from '../../store/index.ts';
 import { errorMessage } from '../../util/error-message.ts';
 import { type GatewayStore, toStorableText } from '../store/index.ts';
+import { Budgets } from '../budgets/budgets.ts';
 import { Accounts } from './accounts.ts';
 import { ChangeLog } from './change-log.ts';
 import { Keys } from './keys.ts';
@@ -12,6 +13,7 @@ import { LedgerError } from './errors.ts';
 import { deleteStaleReplicas, findOrphanedHolds, ownReplica } from './heartbeat.ts';
 import {
   claimOutcomeFor,
+  toRequestColumns,
   toRequestEndRow,
   type HoldRow,
   toHoldRow,
@@ -67,6 +69,7 @@ class StoredLedger implements Ledger {
   readonly #accounts: Accounts;
   readonly #keys: Keys;
   readonly #changeLog: ChangeLog;
+  readonly #budgets: Budgets;
   readonly #batcher: Batcher<Operation, OperationResult>;
   readonly #onFault: (message: string) => void;
   readonly #onCommit: (event: CommitEvent) => void;
@@ -94,6 +97,7 @@ class StoredLedger implements Ledger {
     this.#changeLog = new ChangeLog(store, actor);
     this.#accounts = new Accounts(store, this.#changeLog);
     this.#keys = new Keys(store, this.#changeLog);
+    this.#budgets = new Budgets(store, this.#changeLog);
     this.#onFault = onFault;
     this.#onCommit = onCommit;
     this.#heartbeatMs = heartbeatMs;
@@ -162,13 +166,11 @@ class StoredLedger implements Ledger {
 
   recordRefusal(refused: Reservation, settlement: Omit<Settlement, 'cost' | 'usage'>): void {
     const at = this.#store.time();
-    const { request_id: id, ...hold } = toHoldRow(
-      { ...refused, amount: 0n, estimate: 0n },
-      this.#store.replicaId,
-      at,
-    );
+    const hold = toHoldRow({ ...refused, amount: 0n, estimate: 0n }, this.#store.replicaId, at);
+    const columns = toRequestColumns(hold);
+    const { id } = columns;
     const end = toRequestEndRow(id, 'refused', settlement, at);
-    const request = { ...hold, ...noTokens, ...end, id, charged: 0n, overrun: 0n };
+    const request = { ...columns, ...noTokens, ...end, charged: 0n, overrun: 0n };
     this.#do({ kind: 'note', request }).catch((error: unknown) => {
       this.#onFault(`The refused request ${id} could not be recorded: ${errorMessage(error)}`);
     });
@@ -210,6 +212,9 @@ class StoredLedger implements Ledger {
   revokeKey: Ledger['revokeKey'] = (id) => this.#keys.revoke(id);
   keys: Ledger['keys'] = (account) => this.#keys.list(account);
   findKey: Ledger['findKey'] = (hash) => this.#keys.findByHash(hash);
+  setBudget: Ledger['setBudget'] = (budget) => this.#budgets.set(budget);
+  removeBudget: Ledger['removeBudget'] = (id) => this.#budgets.remove(id);
+  budgets: Ledger['budgets'] = (account) => this.#budgets.list(account);
   changes: Ledger['changes'] = (accountId, limit) => this.#changeLog.list(accountId, limit);
   audit: Ledger['audit'] = () => audit(this.#store);
 

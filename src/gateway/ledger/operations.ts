@@ -7,6 +7,11 @@ export type HoldRow = Row<'gateway_holds'>;
 /** The columns of a request's row that its hold does not have. */
 export type RequestEndRow = Omit<RequestRow, keyof HoldRow | 'id' | 'charged' | 'overrun'>;
 
+/** The columns of a hold that the request's row has as well. */
+export function toRequestColumns({ request_id: id, budgets: _, ...columns }: HoldRow) {
+  return { id, ...columns };
+}
+
 /**
  * Operations that share commits. A hold is never changed, only created and deleted. Every operation is idempotent: done
  * twice, it changes nothing the second time.
@@ -82,6 +87,7 @@ export function toHoldRow(reservation: Reservation, replicaId: string, at: strin
     replica_id: replicaId,
     reserved_at: at,
     tag: toStorableText(reservation.tag ?? ''),
+    budgets: null,
   };
 }
 

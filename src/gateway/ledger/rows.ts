@@ -65,10 +65,13 @@ export function toAccountRow(row: Row<'gateway_accounts'>): AccountRow {
     name,
     createdAt: created_at,
     disabledAt: row.disabled_at ?? undefined,
+    parentId: row.parent_id ?? undefined,
     balance: { remaining, included, allowanceRemaining, creditsRemaining },
     held,
   };
 }
+
+const toNumber = (value: bigint | null): number | undefined => (value === null ? undefined : Number(value));
 
 export function toKeyRow(row: Row<'gateway_keys'>): KeyRow {
   const { id, last4, spent, held, models, revision } = row;
@@ -86,5 +89,8 @@ export function toKeyRow(row: Row<'gateway_keys'>): KeyRow {
     revokedAt: row.revoked_at ?? undefined,
     disabledAt: row.disabled_at ?? undefined,
     revision,
+    concurrency: toNumber(row.concurrency),
+    requestsPerMinute: toNumber(row.requests_per_minute),
+    tokensPerMinute: toNumber(row.tokens_per_minute),
   };
 }

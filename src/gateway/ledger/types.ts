@@ -1,4 +1,5 @@
 import type { LedgerState } from '../../tracing/index.ts';
+import type { Budget, NewBudget } from '../budgets/types.ts';
 import type { Cost, ReceiptReason, Usage } from '../../wires/core/types.ts';
 import type { Row } from '../store/index.ts';
 import type { UsageLine, UsageQuery } from '../usage/report.ts';
@@ -36,6 +37,8 @@ export type ReserveResult =
   /** The balance cannot cover it. */
   | { readonly outcome: 'insufficient_allowance'; readonly balance: Nano }
   | { readonly outcome: 'key_spend_cap_exceeded'; readonly remaining: Nano }
+  /** A budget of the key, its account or an account above cannot cover it. */
+  | { readonly outcome: 'budget_exceeded'; readonly budget: Budget; readonly balance: Nano }
   /** The key was revoked or disabled or expired after it was looked up. */
   | { readonly outcome: 'key_invalid' }
   /** The key's settings were changed after it was looked up. */
@@ -104,6 +107,8 @@ export interface AccountRow {
   readonly createdAt: string;
   /** Set while the account is disabled. */
   readonly disabledAt: string | undefined;
+  /** The account above this one. */
+  readonly parentId: string | undefined;
   readonly balance: Balance;
   readonly held: Nano;
 }
@@ -125,6 +130,10 @@ export interface KeyRow {
   readonly disabledAt: string | undefined;
   /** The number of changes of the key. */
   readonly revision: bigint;
+  /** The key's own limits; undefined: those of the configuration. */
+  readonly concurrency: number | undefined;
+  readonly requestsPerMinute: number | undefined;
+  readonly tokensPerMinute: number | undefined;
 }
 
 /** Settings of a key to change; null removes one, undefined keeps it. */
@@ -134,6 +143,10 @@ export interface KeyChanges {
   readonly expiresAt?: string | null;
   /** Ids of the models that the key may use; null: all. */
   readonly models?: readonly string[] | null;
+  /** Limits; null: those of the configuration. */
+  readonly concurrency?: number | null;
+  readonly requestsPerMinute?: number | null;
+  readonly tokensPerMinute?: number | null;
 }
 
 export interface NewKey extends KeyChanges {
@@ -143,6 +156,8 @@ export interface NewKey extends KeyChanges {
 
 export interface AccountChanges {
   readonly name?: string;
+  /** Id or name of the account above, whose budgets also limit this one; null: none. */
+  readonly parent?: string | null;
 }
 
 /** An entry of the log of changes. */
@@ -187,7 +202,10 @@ export interface Ledger {
   findClaim(accountId: string, key: string, bodyHash: string): Promise<ClaimStatus | undefined>;
   balance(accountId: string): Promise<Balance>;
 
-  createAccount(name: string, options: { credit?: Nano; included?: Nano }): Promise<AccountRow>;
+  createAccount(
+    name: string,
+    options: { credit?: Nano; included?: Nano; parent?: string | null },
+  ): Promise<AccountRow>;
   /** Adds credits. A negative amount corrects a mistake; it cannot exceed the free balance. */
   credit(account: string, amount: Nano, note?: string): Promise<AccountRow>;
   accounts(): Promise<AccountRow[]>;
@@ -212,6 +230,10 @@ export interface Ledger {
    * @returns undefined when the key sent no request with this id, or one that was refused before its price was known
    */
   request(keyId: string, requestId: string): Promise<RequestRow | 'running' | undefined>;
+  /** Sets the budget of a key or an account for a period. It counts requests that are sent from then on. */
+  setBudget(budget: NewBudget): Promise<Budget>;
+  removeBudget(id: string): Promise<Budget>;
+  budgets(account?: string): Promise<Budget[]>;
   /** Changes of accounts and keys, the newest first. @param accountId undefined: of all accounts */
   changes(accountId: string | undefined, limit: number): Promise<ChangeRow[]>;
 

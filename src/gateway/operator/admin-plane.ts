@@ -37,6 +37,7 @@ export const operatorErrorSchema = z
 const statuses: Readonly<Record<LedgerErrorCode, number>> = {
   unknown_account: 404,
   unknown_key: 404,
+  unknown_budget: 404,
   unknown_request: 404,
   account_exists: 409,
   balance_too_low: 409,

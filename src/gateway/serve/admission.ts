@@ -1,4 +1,6 @@
 import type { Caller, Resolution } from '../access/types.ts';
+import { limitsOf } from '../access/limits.ts';
+import { estimateInputTokens } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { invalidApiKey } from '../errors.ts';
 import { WireError } from '../../wires/core/error.ts';
@@ -96,8 +98,9 @@ async function confirmKeyAfter(
   if (status === 401) return undefined;
   try {
     // Rate-limited requests of a key cause one database query per second.
-    const { header } = incoming;
-    return status === 429 ? await authenticator.recheck(header) : await authenticator.confirm(header);
+    return status === 429
+      ? await authenticator.recheck(incoming.header)
+      : await authenticator.confirm(incoming.header);
   } catch (error) {
     if (error instanceof WireError) throw error;
     return undefined;
@@ -113,7 +116,7 @@ async function admit<Facts extends RequestFacts>(
   const parsed = await parseRequest(services, incoming, rules, request);
   if (parsed instanceof OutgoingResponse) return parsed;
   const { caller, facts, resolution, idempotency } = parsed;
-  const permit = await services.limiter.acquire(caller);
+  const permit = await services.limiter.acquire(caller, estimateInputTokens(facts));
   const maxTokensOf = (candidate: Candidate) => rules.maxTokensOf(candidate, facts);
   const { wire } = rules;
   const holdRequest: HoldRequest = {
@@ -124,17 +127,20 @@ async function admit<Facts extends RequestFacts>(
     maxTokensOf,
     idempotency,
     tag: services.tags.admit(caller.key.id, readTag(wire, parsed.value)),
+    onTokens: permit.countTokens,
   };
   let hold: Hold | OutgoingResponse;
   try {
     hold = await Hold.place(services.ledger, incoming, holdRequest);
   } catch (error) {
     permit.release();
+    permit.countTokens(0);
     if (error instanceof InvalidKeyError) throw invalidApiKey();
     throw error;
   }
   if (hold instanceof OutgoingResponse) {
     permit.release();
+    permit.countTokens(0);
     return hold;
   }
   const finished = Promise.withResolvers<void>();
@@ -145,7 +151,11 @@ async function admit<Facts extends RequestFacts>(
     if (!isOpen || endDrain) return;
     const abortUpstream = () => abortController.abort(new ClientGone('for longer than drain_secs'));
     const timer = setTimeout(abortUpstream, services.limits.drainSecs * 1000);
-    const removeDrain = services.upstreamDrains.add(caller.key.id, abortUpstream);
+    const removeDrain = services.upstreamDrains.add(
+      caller.key.id,
+      abortUpstream,
+      limitsOf(caller.key, services.limits).concurrency,
+    );
     endDrain = () => {
       clearTimeout(timer);
       removeDrain();

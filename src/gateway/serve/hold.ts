@@ -1,4 +1,5 @@
 import type { Caller } from '../access/types.ts';
+import { budgetError } from '../budgets/refusal.ts';
 import { maxCost, costOf, estimateMinCost } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Cost, Usage } from '../../wires/core/types.ts';
@@ -23,10 +24,16 @@ export interface HoldRequest {
   readonly idempotency: IdempotencyKey | undefined;
   /** The end user; '' if the request names none. */
   readonly tag: string;
+  /** Is told, once, how many tokens the request used. */
+  readonly onTokens: (tokens: number) => void;
 }
 
 /** How a request ended, for its row in the request log. */
 export type HoldOutcome = Pick<Settlement, 'status' | 'outcome'> & { readonly answer?: StoredAnswer };
+
+/** All tokens of a request, input and output. */
+const totalTokens = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output }: Usage): number =>
+  fresh + cacheWrite + cacheWrite1h + cacheRead + output;
 
 const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
 
@@ -85,7 +92,7 @@ export class Hold {
   /**
    * Holds the maximum cost of the request. Fallbacks that cost more than the ceiling or the balance allows are left out.
    * @returns an answer when the request's idempotency key already has one
-   * @throws WireError 402 of three kinds: balance, key cap, ceiling; InvalidKeyError; KeyChangedError
+   * @throws WireError 402: balance, key cap, budget, ceiling; InvalidKeyError; KeyChangedError
    */
   static async place(
     ledger: Ledger,
@@ -176,6 +183,8 @@ export class Hold {
             `This request could cost ${needed} nanodollars, and this API key may spend ${result.remaining} more. Raise the key's cap or use another key.`,
           ),
         );
+      case 'budget_exceeded':
+        throw refuse(budgetError(result.budget, needed, result.balance));
       case 'key_invalid':
         throw new InvalidKeyError();
       case 'key_changed':
@@ -201,6 +210,7 @@ export class Hold {
     usage: Usage,
     end: HoldOutcome,
   ): Promise<bigint> {
+    this.#holdRequest.onTokens(totalTokens(usage));
     const settlement = this.#settlement(candidate, candidateIndex, end);
     const cost = this.#uncappedCost(candidate, usage);
     return this.#recordCharge(await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage }));
@@ -208,6 +218,7 @@ export class Hold {
 
   /** Returns the whole hold. @returns what the caller paid: more than 0 only if the request was already settled */
   async release(candidate: Candidate, candidateIndex: number, end: HoldOutcome): Promise<bigint> {
+    this.#holdRequest.onTokens(0);
     const settlement = this.#settlement(candidate, candidateIndex, end);
     return this.#recordCharge(await this.#ledger.release(this.#requestId, settlement));
   }

@@ -38,7 +38,7 @@ const headers = {
 
 const pricedRefusals: Operation['refusals'] = {
   400: 'invalid_request_error; also context_length_exceeded and unsupported_parameter.',
-  402: 'insufficient_allowance, cost_ceiling_exceeded or key_spend_cap_exceeded: nothing is charged.',
+  402: 'insufficient_allowance, cost_ceiling_exceeded or key_spend_cap_exceeded: nothing is charged. If a budget does not cover the request, `error.budget` names it, its amount, what is spent and held, and when it resets.',
   404: 'model_not_found',
   409: 'request_in_progress or idempotency_conflict',
   422: 'upstream_error: the provider reports that the prompt is too long.',

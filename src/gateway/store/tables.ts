@@ -52,6 +52,8 @@ export const columns = {
     included: 'integer',
     created_at: 'text',
     disabled_at: 'text?',
+    /** The account above this one, whose budgets also limit it. */
+    parent_id: 'text?',
   },
   gateway_keys: {
     id: 'text',
@@ -73,9 +75,18 @@ export const columns = {
     disabled_at: 'text?',
     /** The number of changes of the key: a gateway that knows an earlier revision reads the key again. */
     revision: 'integer',
+    /** The key's own limits; null: those of the configuration. */
+    concurrency: 'integer?',
+    requests_per_minute: 'integer?',
+    tokens_per_minute: 'integer?',
   },
   /** Open holds only: a hold is deleted in the transaction that inserts the request's row. */
-  gateway_holds: { request_id: 'text', ...requestColumns },
+  gateway_holds: {
+    request_id: 'text',
+    ...requestColumns,
+    /** The budgets that it counts in: `owner_id:id`, separated by spaces. */
+    budgets: 'text?',
+  },
   /** Every request that ended, refused requests included. */
   gateway_requests: {
     id: 'text',
@@ -134,6 +145,28 @@ export const columns = {
     completion_tokens: 'integer',
     /** The sum of `charged`, in nanodollars. */
     spent: 'integer',
+  },
+  /** Limits of what a key, or an account and the accounts below it, spend in a period. */
+  gateway_budgets: {
+    id: 'text',
+    /** The id of a key or an account; unique together with the period. */
+    owner_id: 'text',
+    /** The account, or that of the key. */
+    account_id: 'text',
+    /** `day`, `week`, `month`, or hours or days such as `12h` and `30d`. */
+    period: 'text',
+    /** The time zone of a calendar period. */
+    time_zone: 'text?',
+    amount: 'integer',
+    /** The sum of what was charged in the period, to requests that count in it. */
+    spent: 'integer',
+    /** The sum of the open holds that count in it. */
+    held: 'integer',
+    /** When a calendar period ends. */
+    ends_at: 'text?',
+    /** The spending of a rolling period: a JSON list of pairs of a start (ms since 1970) and nanodollars (text). */
+    slices: 'text?',
+    created_at: 'text',
   },
   /** The log of changes of accounts, keys and budgets. */
   gateway_changes: {

@@ -3,6 +3,8 @@ import { up as ledger } from './001-ledger.ts';
 import { up as credentials } from './002-credentials.ts';
 import { up as usage } from './003-usage.ts';
 import { up as changes } from './004-changes.ts';
+import { up as budgets } from './005-budgets.ts';
+import { up as keyLimits } from './006-key-limits.ts';
 import { up as configVersions } from './007-config-versions.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
@@ -11,5 +13,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '002-credentials': { up: credentials },
   '003-usage': { up: usage },
   '004-changes': { up: changes },
+  '005-budgets': { up: budgets },
+  '006-key-limits': { up: keyLimits },
   '007-config-versions': { up: configVersions },
 };

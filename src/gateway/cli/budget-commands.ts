@@ -1,0 +1,84 @@
+import { formatTable } from '../../cli/models/format-table.ts';
+import { UsageError } from '../../config/usage.ts';
+import type { Budget } from '../budgets/types.ts';
+import { nanodollarsToJson } from '../catalog/bodies.ts';
+import type { Ledger } from '../ledger/types.ts';
+import {
+  type CommandContext,
+  findAccount,
+  positional,
+  requireFlag,
+  withDatabase,
+  writeResult,
+} from './command-context.ts';
+import { formatDollars } from './money.ts';
+
+const toBudgetBody = (budget: Budget) => ({
+  id: budget.id,
+  owner: budget.owner.kind,
+  owner_id: budget.owner.id,
+  account: budget.accountId,
+  period: budget.period,
+  time_zone: budget.timeZone ?? null,
+  amount_nanodollars: nanodollarsToJson(budget.amount),
+  spent_nanodollars: nanodollarsToJson(budget.spent),
+  held_nanodollars: nanodollarsToJson(budget.held),
+  resets_at: budget.resetsAt ?? null,
+});
+
+/** `budget set`: sets or changes the budget of a key or an account for a period. */
+export async function setBudget(context: CommandContext): Promise<void> {
+  const { key, account, usd, per, 'time-zone': timeZone } = context.command.flags;
+  if ((key === undefined) === (account === undefined))
+    throw new UsageError(['budget set needs either --key ID or --account NAME']);
+  const period = requireFlag(per, 'per');
+  if (timeZone !== undefined && /\d/.test(period))
+    throw new UsageError([`--time-zone: a budget per ${period} has no time zone; use day, week or month`]);
+  await withDatabase(context, async ({ ledger }) => {
+    const budget = await ledger.setBudget({
+      owner: key === undefined ? await ownerAccount(context, ledger, account) : { kind: 'key', id: key },
+      period,
+      amount: requireFlag(usd, 'usd'),
+      ...(timeZone === undefined ? {} : { timeZone }),
+    });
+    const resets = budget.resetsAt === undefined ? '' : `; it starts anew at ${budget.resetsAt}`;
+    writeResult(
+      context,
+      toBudgetBody(budget),
+      `${budget.id} allows ${formatDollars(budget.amount)} per ${budget.period}${resets}\n`,
+    );
+  });
+}
+
+const ownerAccount = async (context: CommandContext, ledger: Ledger, account: string | undefined) => ({
+  kind: 'account' as const,
+  id: (await findAccount(context, ledger, requireFlag(account, 'account'))).id,
+});
+
+export function removeBudget(context: CommandContext): Promise<void> {
+  return withDatabase(context, async ({ ledger }) => {
+    const budget = await ledger.removeBudget(positional(context, 0));
+    writeResult(context, toBudgetBody(budget), `${budget.id} is removed\n`);
+  });
+}
+
+export function listBudgets(context: CommandContext): Promise<void> {
+  const { account } = context.command.flags;
+  return withDatabase(context, async ({ ledger }) => {
+    const accountId = account === undefined ? undefined : (await findAccount(context, ledger, account)).id;
+    const names = new Map((await ledger.accounts()).map(({ id, name }) => [id, name]));
+    const budgets = await ledger.budgets(accountId);
+    const cells = budgets.map((budget) => [
+      budget.id,
+      budget.owner.kind === 'key' ? budget.owner.id : (names.get(budget.owner.id) ?? budget.owner.id),
+      budget.period,
+      budget.timeZone ?? '-',
+      formatDollars(budget.amount),
+      formatDollars(budget.spent),
+      formatDollars(budget.held),
+      budget.resetsAt ?? '-',
+    ]);
+    const headings = ['ID', 'OF', 'PER', 'TIME ZONE', 'AMOUNT', 'SPENT', 'HELD', 'RESETS'];
+    writeResult(context, { data: budgets.map(toBudgetBody) }, formatTable(headings, cells));
+  });
+}
