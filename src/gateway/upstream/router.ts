@@ -36,8 +36,8 @@ export class UpstreamRouter implements Router {
     return orderCandidates(candidates, {
       prefix,
       costOf,
-      cooldownMsOf: (candidate) => this.#stateOf(candidate).cooldownMs,
-      latencyMsOf: (candidate) => this.#stateOf(candidate).latencyMs(stream),
+      cooldownMsOf: (candidate) => this.#findState(candidate)?.cooldownMs ?? 0,
+      latencyMsOf: (candidate) => this.#findState(candidate)?.latencyMs(stream) ?? -Infinity,
       random: this.#options.random,
     });
   }
@@ -76,13 +76,18 @@ export class UpstreamRouter implements Router {
       if (!keys.has(key) && names.provider !== localProvider) this.#operatorStates.delete(key);
   }
 
+  #findState({ model, credential }: Candidate): DeploymentState | undefined {
+    // `peek`, not `get`: when there are too many, the oldest state is dropped, not the least recently used.
+    return credential.kind === 'house'
+      ? this.#operatorStates.get(operatorKey(model))?.state
+      : this.#callerStates.peek(callerKey(model, credential));
+  }
+
   #stateOf(candidate: Candidate): DeploymentState {
+    const existing = this.#findState(candidate);
+    if (existing) return existing;
     const { model, credential } = candidate;
     const isOperators = credential.kind === 'house';
-    const key = isOperators ? operatorKey(model) : callerKey(model, credential);
-    // `peek`, not `get`: when there are too many, the oldest state is dropped, not the least recently used.
-    const existing = isOperators ? this.#operatorStates.get(key)?.state : this.#callerStates.peek(key);
-    if (existing) return existing;
     const { limits, now, onBreaker } = this.#options;
     const names = { provider: model.provider.id, model: model.id };
     const breaker = new CircuitBreaker({
@@ -91,8 +96,8 @@ export class UpstreamRouter implements Router {
       ...(isOperators && onBreaker ? { onChange: (isOpen) => onBreaker({ ...names, isOpen }) } : {}),
     });
     const state = new DeploymentState(breaker, now);
-    if (isOperators) this.#operatorStates.set(key, { names, state });
-    else this.#callerStates.set(key, state);
+    if (isOperators) this.#operatorStates.set(operatorKey(model), { names, state });
+    else this.#callerStates.set(callerKey(model, credential), state);
     return state;
   }
 }
