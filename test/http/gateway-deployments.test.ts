@@ -3,6 +3,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { GatewayFile } from '../../src/gateway/config/gateway-file.ts';
 import { openGateway } from '../../src/gateway/open.ts';
 import { listen } from '../../src/gateway/serve/listen.ts';
+import { GatewayMetrics } from '../../src/telemetry/gateway-metrics.ts';
+import { combineObservers, Tracer } from '../../src/tracing/index.ts';
 import type { WireKind } from '../../src/wires/core/types.ts';
 import { freshSqlite } from '../support/databases.ts';
 import { wires } from '../support/gateway/asks.ts';
@@ -91,10 +93,13 @@ async function world(places: Places, options?: Parameters<typeof fileOf>[2]) {
   const readConfig = () => new GatewayFile(source, { name: 'gateway.toml', folder: '/', env: {} }).config();
   const notices: string[] = [];
   const faults: unknown[] = [];
+  const metrics = new GatewayMetrics();
   const gateway = await openGateway({
     config: await readConfig(),
     readConfig,
     database,
+    tracer: new Tracer([metrics]),
+    observer: combineObservers([metrics]),
     onFault: (where, error) => faults.push([where, error]),
     onNotice: (message) => notices.push(message),
   });
@@ -147,6 +152,8 @@ async function world(places: Places, options?: Parameters<typeof fileOf>[2]) {
     usual,
     send,
     requestsOf,
+    metricsOf: (name: string) =>
+      metrics.families(gateway.state()).find((family) => family.name === name)?.samples ?? [],
     customer: (credit: bigint) => customerOf(witness.books, { credit }),
     reload: async (next: Places, nextOptions?: Parameters<typeof fileOf>[2]) => {
       source = fileOf(providers, next, nextOptions);
@@ -184,7 +191,7 @@ describe('three deployments: a slow one, one that fails, and one with a rate lim
   const simulate = async (
     names: readonly (keyof typeof prices)[],
     settings = '',
-    more = (_: string) => '',
+    more: (name: string) => string = () => '',
   ) => {
     const { send, requestsOf } = await world(placesOf(names, more), { settings });
     const answers = [];
@@ -296,7 +303,7 @@ describe('the money of deployments', () => {
   it('adds up in the ledger under concurrent requests that fail and succeed', async () => {
     let count = 0;
     const flaky: ProviderScript = () => (count++ % 3 === 0 ? { status: 503 } : { say });
-    const { send, witness } = await world(
+    const { send, witness, metricsOf } = await world(
       { a: { script: flaky, price: 3 }, b: { script: flaky, price: 5 }, c: { price: 7 } },
       { settings: 'routing = "weighted"' },
     );
@@ -305,11 +312,13 @@ describe('the money of deployments', () => {
     );
     const priceOf: Record<string, number> = { a: 3, b: 5, c: 7 };
     let paid = 0n;
+    const paidAt: Record<string, number> = { a: 0, b: 0, c: 0 };
     for (const { status, row, provider } of answers) {
       expect(status).toBe(200);
       expect(row.charged).toBe(nanoOf(tokens, card(priceOf[provider] ?? 0)));
       expect(row.overrun).toBe(0n);
       paid += row.charged;
+      paidAt[provider] = (paidAt[provider] ?? 0) + Number(row.charged);
     }
     const entries = await witness.books.store.read((db) =>
       db.selectFrom('gateway_entries').selectAll().execute(),
@@ -317,6 +326,15 @@ describe('the money of deployments', () => {
     expect(entries.reduce((sum, { amount }) => sum + amount, 0n)).toBe(0n);
     const revenue = entries.filter(({ account_id }) => account_id === 'revenue');
     expect(revenue.reduce((sum, { amount }) => sum + amount, 0n)).toBe(paid);
+    // The metrics name the provider that answered, and the model.
+    for (const { labels, value } of metricsOf('lathe_gateway_cost_nanousd_total')) {
+      expect(labels['model']).toBe('chat');
+      expect(value).toBe(paidAt[labels['provider'] ?? '']);
+    }
+    const failed = metricsOf('lathe_gateway_attempts_total').filter(
+      ({ labels }) => labels['outcome'] === 'failed',
+    );
+    expect(failed.map(({ labels }) => labels['provider']).toSorted()).toEqual(['a', 'b']);
   });
 });
 

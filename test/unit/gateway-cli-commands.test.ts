@@ -260,8 +260,8 @@ requests_per_minute = 60
       'small is routed by least_cost, sticky: p/small (weight 2, 8 at once); p/large (weight 1, 60 requests a minute)\n',
     );
     expect(err).toContain('all deployments of small have the same prices');
-    const { out: json } = await run(['catalog', 'check', '--config', file, '--json']);
-    expect(JSON.parse(json)).toMatchObject({
+    const { out: body } = await run(['catalog', 'check', '--config', file, '--json']);
+    expect(JSON.parse(body)).toMatchObject({
       models: [
         {
           id: 'small',

@@ -566,7 +566,6 @@ ${model('n')}[models.deployments]\nprovider = "p"`,
     const table = fc.constantFrom(
       '[[providers]]',
       '[[models]]',
-      '[[models.deployments]]',
       '[[fallbacks]]',
       '[aliases]',
       '[byok.x]',
