@@ -135,6 +135,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
         onReplaced(next) {
           catalog.replace(next);
           transport.retainPools(next.providers);
+          router.retain(next.models);
         },
         onNotice,
       });

@@ -423,6 +423,50 @@ describe('catalog check', () => {
     for (const secret of Object.values(env)) expect(out + text).not.toContain(secret);
   });
 
+  test('shows the deployments of a model', async () => {
+    const file = join(folder, 'deployments.toml');
+    const text = (await readFile(config, 'utf8'))
+      .replace('provider = "p"\n', 'routing = "least_cost"\nsticky = true\n')
+      .replace(
+        '[aliases]',
+        `[[models.deployments]]
+provider = "p"
+weight = 2
+concurrency = 8
+[[models.deployments]]
+provider = "p"
+upstream = "large"
+requests_per_minute = 60
+[aliases]`,
+      );
+    await writeFile(file, text);
+    const { out, err, code } = await run(['catalog', 'check', '--config', file]);
+    expect([out, code]).toEqual([expect.stringMatching(/^small +p +set .*\nsmall +p +set /m), 0]);
+    expect(out).toContain(
+      'small is routed by least_cost, sticky: p/small (weight 2, 8 at once); p/large (weight 1, 60 requests a minute)\n',
+    );
+    expect(err).toContain('all deployments of small have the same prices');
+    const { out: body } = await run(['catalog', 'check', '--config', file, '--json']);
+    expect(JSON.parse(body)).toMatchObject({
+      models: [
+        {
+          id: 'small',
+          routing: 'least_cost',
+          sticky: true,
+          deployments: [
+            { provider: 'p', upstream: 'small', weight: 2, concurrency: 8 },
+            {
+              provider: 'p',
+              upstream: 'large',
+              requests_per_minute: 60,
+              pricing: { in_usd_per_mtok: '0.075' },
+            },
+          ],
+        },
+      ],
+    });
+  });
+
   test('reports all faults and exits with 1', async () => {
     const refused = await run(['catalog', 'check', '--config', config], { env: {} });
     expect(refused.code).toBe(1);

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { summarizeList } from '../../util/summarize-list.ts';
+import type { Model } from '../catalog/types.ts';
 import type { GatewayConfig } from './types.ts';
 
 /** Says in a line what a new configuration changes, such as `models: changed chat, new small; limits`. */
@@ -20,7 +21,15 @@ const byId = <T extends { readonly id: string }>(list: readonly T[]) =>
 
 /** A changed provider does not count as a change of its models. */
 const modelsOf = ({ models }: GatewayConfig) =>
-  byId(models.map((model) => ({ ...model, provider: model.provider.id })));
+  byId(
+    models.map(({ routing, ...model }) => ({
+      ...withProviderId(model),
+      ...routing,
+      deployments: routing?.deployments.map((one) => ({ ...one, model: withProviderId(one.model) })),
+    })),
+  );
+
+const withProviderId = (model: Model) => ({ ...model, provider: model.provider.id });
 
 function describeList(
   name: string,

@@ -46,7 +46,7 @@ export async function answerCompletion(
     maxTokensOf: (candidate, facts) => maxOutputTokensFor(wire, facts, candidate),
   });
   if (admitted instanceof OutgoingResponse) return admitted;
-  const { parsed, hold, maxTokensOf, abortSignal, detachClient, finish } = admitted;
+  const { parsed, hold, maxTokensOf, abortSignal, detachClient, finish, finished } = admitted;
   const { facts, value, text } = parsed;
   const request: ClientRequest = { text, body: value, facts, header: incoming.header };
   recordRequest(incoming.span, text, () => wire.conversation(request));
@@ -76,6 +76,7 @@ export async function answerCompletion(
     abortSignal,
     detachClient,
     finish,
+    finished,
   };
   // On the host's own wires the caller also gets the members that only the resident model has.
   const localMetadata = ({ resident }: BackendAnswer, candidate: Candidate): AnswerMetadata =>

@@ -29,6 +29,7 @@ const headers = {
   'x-svc-request-id': 'The request id; request-id and x-request-id have the same value.',
   'x-svc-requested-model': 'The requested model id.',
   'x-svc-effective-model': 'The model that answered and was billed.',
+  'x-svc-provider': 'The provider that answered.',
   'x-svc-endpoint': "credits, or byok:PROVIDER when the caller's own credential was used.",
   'x-svc-receipt-reason': 'as_requested, routed or provider_failover.',
   'x-svc-cost-nanousd': z.int().min(0).describe('Settled cost in nanodollars; absent on a stream.'),

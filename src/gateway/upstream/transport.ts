@@ -6,7 +6,7 @@ import { ConnectionPools } from './connection-pools.ts';
 import { providerHeaders } from '../../wires/core/provider-headers.ts';
 import { type Destination, destinationOf, providerNameOf } from './destination.ts';
 import { sendRequest, type ExchangeContext } from './upstream-exchange.ts';
-import { asHostFailure, ProviderFailures } from './provider-failures.ts';
+import { HostFailure, ProviderFailures } from './provider-failures.ts';
 import { HostPool } from './host-pool.ts';
 import { sendLocal } from './local-transport.ts';
 import type { UpstreamRequest, Transport, UpstreamReply } from './types.ts';
@@ -144,7 +144,7 @@ export class UndiciTransport implements Transport {
     if (!slot) throw new ProviderFailures(provider.id).allHostsDown();
     const failures = new ProviderFailures(provider.id, (failure) => {
       slot.markFailed();
-      return pool.isAnyUp() ? asHostFailure(failure) : failure;
+      return pool.isAnyUp() ? new HostFailure(failure) : failure;
     });
     const context = this.#createContext(request, failures, () => slot.release());
     const target = { mode: 'house', base: new URL(slot.baseUrl), isCloudResource: false } as const;
