@@ -31,7 +31,7 @@ export function rerankRoutes(resident: Resident) {
         'defaults of /v2/rerank differ, which truncates long documents. Unknown members are ignored.',
       body: rerankRequest,
       // Its paths take what curl sends by default, as llama.cpp does.
-      acceptsLooseContentType: !endpoint.path.startsWith('/v'),
+      ...(endpoint.path.startsWith('/v') ? {} : { acceptsLooseContentType: true }),
       completion: { wire: 'rerank', operation: 'rerank' },
       responses: {
         200: {
