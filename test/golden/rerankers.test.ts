@@ -12,7 +12,10 @@ async function using(
   { path, context }: RerankerFixture,
   file: 'model.gguf' | 'hf',
   work: (engine: ResidentEngine) => Promise<void>,
-  { on = 'software', ...options }: Pick<EngineOptions, 'quantize'> & { on?: 'software' | 'hardware' } = {},
+  {
+    on = 'software',
+    ...options
+  }: Pick<EngineOptions, 'quantize' | 'verify'> & { on?: 'software' | 'hardware' } = {},
 ): Promise<void> {
   const engine = await loadEngine(platforms[on], {
     model: path(file),
@@ -97,6 +100,11 @@ describe.each(rerankers.map((fixture) => [fixture.name, fixture] as const))('%s'
       { quantize },
     ),
   );
+
+  it('has kernels that equal the oracles, those of two segments included', () =>
+    using(fixture, 'model.gguf', async (engine) => expect(engine.replacedKernels).toEqual([]), {
+      verify: 'full',
+    }));
 
   it('computes no further step for a request that was aborted', () =>
     using(fixture, 'model.gguf', async (engine) => {

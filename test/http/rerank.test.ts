@@ -53,6 +53,16 @@ describe('POST /v1/rerank and the paths of other servers', () => {
     expect(engine.rankRequests).toHaveLength(1);
   });
 
+  test("llama.cpp's paths take what curl sends by default", async () => {
+    const { url } = await serve();
+    const body = JSON.stringify(foxes);
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const statuses = await Promise.all(
+      paths.map(async (where) => (await fetch(`${url}${where}`, { method: 'POST', headers, body })).status),
+    );
+    expect(statuses).toEqual([415, 415, 200, 200, 415]);
+  });
+
   test('top_n, return_documents, raw_scores, and documents as objects', async () => {
     const { post } = await serve();
     const documents = [{ text: 'x!', title: 'kept' }, 'fox', { text: 'bird' }];

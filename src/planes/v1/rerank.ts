@@ -30,6 +30,8 @@ export function rerankRoutes(resident: Resident) {
         "Cohere's, Jina's and llama.cpp's rerank, with a model that ranks documents. All paths answer the same scores; only the " +
         'defaults of /v2/rerank differ, which truncates long documents. Unknown members are ignored.',
       body: rerankRequest,
+      // Its paths take what curl sends by default, as llama.cpp does.
+      ...(endpoint.path.startsWith('/v') ? {} : { acceptsLooseContentType: true }),
       completion: { wire: 'rerank', operation: 'rerank' },
       responses: {
         200: {
