@@ -4,6 +4,7 @@ import { up as credentials } from './002-credentials.ts';
 import { up as changes } from './004-changes.ts';
 import { up as budgets } from './005-budgets.ts';
 import { up as keyLimits } from './006-key-limits.ts';
+import { up as budgetNotices } from './007-budget-notices.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -12,4 +13,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '004-changes': { up: changes },
   '005-budgets': { up: budgets },
   '006-key-limits': { up: keyLimits },
+  '007-budget-notices': { up: budgetNotices },
 };
