@@ -1,9 +1,9 @@
 import { readFile, stat } from 'node:fs/promises';
 import type { McpServerConfig } from '../agent/mcp/config.ts';
 import type { WebhookConfig } from '../agent/webhooks/config.ts';
-import { webhookKey } from '../agent/webhooks/sign.ts';
+import { webhookKey, webhookSecretRule } from '../webhooks/sign.ts';
 import { UsageError } from './options.ts';
-import { headerValuePattern, type McpTable, webhookSecretRule, type WebhookTable } from './tables.ts';
+import { headerValuePattern, type McpTable, type WebhookTable } from './tables.ts';
 import type { Settings } from './toml.ts';
 
 /** A gateway that serves models for agents, with its API key. */

@@ -2,7 +2,7 @@ import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { isLoopback } from '../addresses/address-ranges.ts';
 import { eventSelectors } from '../agent/shapes/agent-event.ts';
-import { webhookKey } from '../agent/webhooks/sign.ts';
+import { webhookKey, webhookSecretRule } from '../webhooks/sign.ts';
 import { isRecord, type Json } from '../util/json.ts';
 import { formatValue } from './options.ts';
 import { didYouMean } from '../words/nearest.ts';
@@ -77,9 +77,6 @@ const gatewayShape = {
 const gatewayTable = z.strictObject(gatewayShape, { error: 'expected a table [gateway]' });
 export type GatewayTable = z.infer<typeof gatewayTable>;
 
-/** What a secret of a webhook is; messages do not repeat the secret. */
-export const webhookSecretRule =
-  'expected whsec_ and 24 to 64 bytes as base64, as `echo whsec_$(openssl rand -base64 32)` makes it';
 const webhookShape = {
   url: webUrl,
   secret: textSchema.refine((text) => webhookKey(text) !== undefined, webhookSecretRule).optional(),

@@ -5,6 +5,8 @@ import { Credentials } from './access/credentials.ts';
 import { createMemoryLimiter } from './access/memory-limiter.ts';
 import { SharedLimiter } from './access/shared-limiter.ts';
 import type { Limiter } from './access/types.ts';
+import { noticeText } from './budgets/notices.ts';
+import { BudgetNotifier } from './budgets/notifier.ts';
 import { Catalog } from './catalog/catalog.ts';
 import type { Model } from './catalog/types.ts';
 import { ConfigVersions } from './config/config-versions.ts';
@@ -80,7 +82,16 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
   });
   try {
     const { observer = {} } = setup;
-    const ledger = await openLedger({ store, onFault: onNotice, onCommit: observer.onCommit });
+    const notifier = new BudgetNotifier({ store, webhook: setup.config.webhook, onNotice });
+    const ledger = await openLedger({
+      store,
+      onFault: onNotice,
+      onCommit: observer.onCommit,
+      onBudgetNotice(notice) {
+        onNotice(noticeText(notice));
+        notifier.wake();
+      },
+    });
     const transport = new UndiciTransport({
       byok,
       ...(local ? { local: local.backend } : {}),
@@ -140,6 +151,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
         onNotice,
       });
     await reloader?.start();
+    notifier.start();
     return {
       app: createGatewayApp(services, basePath),
       state: () => ({
@@ -156,6 +168,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
         await inFlight.drain(graceMs);
         if (limiter instanceof SharedLimiter) await limiter.close();
         await transport.close();
+        await notifier.close();
         await ledger.close();
         await store.close();
       },

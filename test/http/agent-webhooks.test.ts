@@ -4,7 +4,7 @@ import { EventFeed } from '../../src/agent/event-feed.ts';
 import { agentEventTypes } from '../../src/agent/shapes/agent-event.ts';
 import { StoredSignals } from '../../src/agent/signals.ts';
 import type { WebhookConfig } from '../../src/agent/webhooks/config.ts';
-import { webhookHeaders, webhookKey } from '../../src/agent/webhooks/sign.ts';
+import { webhookHeaders, webhookKey } from '../../src/webhooks/sign.ts';
 import { Webhooks, type WebhooksOptions } from '../../src/agent/webhooks/webhooks.ts';
 import { Store } from '../../src/store/index.ts';
 import { seededRandom } from '../../src/util/random.ts';

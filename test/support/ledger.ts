@@ -1,3 +1,4 @@
+import type { BudgetNotice } from '../../src/gateway/budgets/notices.ts';
 import { openLedger } from '../../src/gateway/ledger/index.ts';
 import type { Ledger, Reservation, Settlement } from '../../src/gateway/ledger/types.ts';
 import { GatewayStore } from '../../src/gateway/store/index.ts';
@@ -6,6 +7,8 @@ export interface OpenLedger {
   readonly store: GatewayStore;
   readonly ledger: Ledger;
   readonly faults: string[];
+  /** Notices of budgets that this gateway's commits gave. */
+  readonly notices: BudgetNotice[];
   close(): Promise<void>;
 }
 
@@ -18,16 +21,19 @@ export async function ledgerOn(
   const replicaId = crypto.randomUUID();
   const store = await GatewayStore.open({ url, replicaId, ...(now ? { now } : {}) });
   const faults: string[] = [];
+  const notices: BudgetNotice[] = [];
   const onFault = (message: string) => faults.push(message);
   const ledger = await openLedger({
     store,
     onFault,
+    onBudgetNotice: (notice) => notices.push(notice),
     ...(beatMs === undefined ? {} : { heartbeatMs: beatMs }),
   });
   return {
     store,
     ledger,
     faults,
+    notices,
     async close() {
       await ledger.close();
       await store.close();

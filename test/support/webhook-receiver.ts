@@ -28,7 +28,7 @@ export async function webhookReceiver(
   const server = await serve((request, response) => {
     void (async () => {
       const body = await text(request);
-      const fault = verify(request.headers, body, secret);
+      const fault = webhookFault(request.headers, body, secret);
       if (fault !== undefined) faults.push(fault);
       const event = agentEvent.parse(JSON.parse(body));
       const path = request.url ?? '';
@@ -61,8 +61,12 @@ export async function webhookReceiver(
   };
 }
 
-/** As a receiver does it that has read the Standard Webhooks specification. */
-function verify(headers: IncomingMessage['headers'], body: string, secret: string): string | undefined {
+/** Verifies as a receiver does that has read the Standard Webhooks specification. @returns what is wrong */
+export function webhookFault(
+  headers: IncomingMessage['headers'],
+  body: string,
+  secret: string,
+): string | undefined {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures } = headers;
   if (typeof id !== 'string' || typeof timestamp !== 'string' || typeof signatures !== 'string')
     return 'a header is missing';

@@ -24,6 +24,7 @@ const row = (more: Partial<BudgetRow>): BudgetRow => ({
   held: 0n,
   ends_at: null,
   slices: null,
+  noticed: null,
   created_at: '2026-01-01T00:00:00.000Z',
   ...more,
 });

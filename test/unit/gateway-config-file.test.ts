@@ -196,6 +196,17 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     );
   });
 
+  test('a webhook has the key of its secret', async () => {
+    const HOOK = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+    const source = '[webhook]\nurl = "https://ops.test/hook?token=t"\nsecret_env = "HOOK"\n';
+    const { webhook } = await configOf(source, { HOOK });
+    expect(webhook).toEqual({ url: 'https://ops.test/hook?token=t', key: Buffer.alloc(32, 5) });
+    const [fault = '', ...others] = await faults(configOf(source, { HOOK: 'sk-hidden' }));
+    expect(others).toEqual([]);
+    expect(fault).toMatch(/^gateway\.toml:3: webhook\.secret_env: expected whsec_ and 24 to 64 bytes/);
+    expect(fault).not.toContain('sk-hidden');
+  });
+
   test('secrets that a command does not need may be missing', async () => {
     const source = `${provider}${model('m')}[secrets]\nmaster_key_env = "MASTER"\n`;
     const bare = fileOf(source, { KEY: undefined });
@@ -416,6 +427,16 @@ to = []
       'a missing file',
       provider.replace('api_key_env = "KEY"', 'api_key_file = "no.key"'),
       [/\/etc\/lathe\/no\.key: there is no such file/],
+    ],
+    [
+      'a webhook without a secret, with a wrong URL and an unknown key',
+      '[webhook]\nurl = "ftp://x"\nurls = 1',
+      [/:2: webhook\.url: expected an http:\/\/ or https:\/\/ URL/, /:3: webhook\.urls: unknown key/],
+    ],
+    [
+      'a webhook without a secret',
+      '[webhook]\nurl = "https://x.test"',
+      [/:1: webhook: needs secret_env = "NAME" or secret_file = "PATH"/],
     ],
     [
       'a short master key',

@@ -1,12 +1,13 @@
 import { type Store, StoreError } from '../../store/index.ts';
 import { sleep } from '../../util/sleep.ts';
+import { postEvent } from '../../webhooks/post-event.ts';
+import { toShownUrl } from '../../webhooks/shown-url.ts';
+import { webhookHeaders, webhookKey } from '../../webhooks/sign.ts';
 import type { EventFeed } from '../event-feed.ts';
 import type { WebhookState } from '../shapes/webhook.ts';
 import type { StoredSignals } from '../signals.ts';
-import { toShownUrl, type WebhookConfig } from './config.ts';
+import type { WebhookConfig } from './config.ts';
 import { DeliveryStore, type DueDelivery } from './delivery-store.ts';
-import { postEvent } from './post-event.ts';
-import { webhookHeaders, webhookKey } from './sign.ts';
 
 export interface WebhookTimings {
   /** Limit of one request. */

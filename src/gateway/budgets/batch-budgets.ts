@@ -1,5 +1,12 @@
 import type { HoldRow } from '../ledger/operations.ts';
 import { toBudget } from './budget.ts';
+import {
+  type BudgetNotice,
+  formatNoticed,
+  newThresholds,
+  type NoticeReason,
+  parseNoticed,
+} from './notices.ts';
 import type { Budget } from './types.ts';
 import { addSpending, advance, type BudgetRow } from './window.ts';
 
@@ -25,6 +32,7 @@ export class BatchBudgets {
   readonly #budgets: Map<string, BudgetRow>;
   readonly #byOwner = new Map<string, string[]>();
   readonly #ancestors = new Map<string, AncestorRow[]>();
+  readonly #notices: BudgetNotice[] = [];
 
   constructor({ budgets, ancestors }: LockedBudgets) {
     this.#before = new Map(budgets.map((row) => [row.id, row]));
@@ -40,13 +48,17 @@ export class BatchBudgets {
     return (this.#ancestors.get(accountId) ?? []).some(({ disabled_at }) => disabled_at !== null);
   }
 
-  /** The first budget that does not cover a hold: those of the key, of its account, and of the accounts above. */
+  /** Finds the first budget that does not cover a hold, and gives notice of the first refusal of its period: those of the key, of its account, and of the accounts above. */
   findExceeded(hold: HoldRow): Budget | undefined {
     // What the caller pays to its provider costs nothing here.
     if (hold.amount === 0n) return undefined;
     for (const budget of this.#ofRequest(hold)) {
-      const { amount, spent, held } = advance(budget, hold.reserved_at);
-      if (spent + held + hold.amount > amount) return toBudget(budget, hold.reserved_at, hold.amount);
+      const at = hold.reserved_at;
+      const state = advance(budget, at);
+      if (state.spent + state.held + hold.amount <= state.amount) continue;
+      if (parseNoticed(state.noticed).refused === undefined)
+        this.#budgets.set(state.id, this.#notice(state, ['refused'], at));
+      return toBudget(state, at, hold.amount);
     }
     return undefined;
   }
@@ -69,8 +81,22 @@ export class BatchBudgets {
       // It may have been removed.
       if (!budget) continue;
       const state = advance(budget, at);
-      this.#budgets.set(id, addSpending({ ...state, held: state.held - hold.amount }, at, charged));
+      const spent = addSpending({ ...state, held: state.held - hold.amount }, at, charged);
+      this.#budgets.set(id, this.#notice(spent, newThresholds(spent, parseNoticed(spent.noticed)), at));
     }
+  }
+
+  /** Adds notices of a budget. @returns the budget, which records them */
+  #notice(budget: BudgetRow, reasons: readonly NoticeReason[], at: string): BudgetRow {
+    if (reasons.length === 0) return budget;
+    for (const reason of reasons) this.#notices.push({ reason, budget: toBudget(budget, at), at });
+    const added = Object.fromEntries(reasons.map((reason) => [reason, Date.parse(at)]));
+    return { ...budget, noticed: formatNoticed({ ...parseNoticed(budget.noticed), ...added }) };
+  }
+
+  /** Notices that this commit gives. */
+  get notices(): readonly BudgetNotice[] {
+    return this.#notices;
   }
 
   /** The changed rows. */

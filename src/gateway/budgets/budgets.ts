@@ -43,7 +43,7 @@ export class Budgets {
         const logged = { accountId, subject: ownerId, action: 'budget set', after: state };
         if (!known) {
           const now = this.#store.time();
-          const empty = { spent: 0n, held: 0n, ends_at: null, slices: null };
+          const empty = { spent: 0n, held: 0n, ends_at: null, slices: null, noticed: null };
           const row = { id, owner_id: ownerId, account_id: accountId, period, time_zone, amount, ...empty };
           await tx
             .insertInto('gateway_budgets')

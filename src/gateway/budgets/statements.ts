@@ -39,13 +39,15 @@ const savedColumns = {
   held: 'integer',
   ends_at: 'text?',
   slices: 'text?',
+  noticed: 'text?',
 } as const;
 
 /** The part of a commit's combined change that writes the state of budgets: their rows are locked. */
 export const saveBudgets: ChangePart<typeof savedColumns> = {
   given: savedColumns,
   text: `update gateway_budgets as budget
-    set spent = given.spent, held = given.held, ends_at = given.ends_at, slices = given.slices
+    set spent = given.spent, held = given.held, ends_at = given.ends_at, slices = given.slices,
+        noticed = given.noticed
     from {given} where budget.id = given.id`,
 };
 

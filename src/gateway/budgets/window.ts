@@ -1,4 +1,5 @@
 import type { Row } from '../store/index.ts';
+import { formatNoticed, parseNoticed } from './notices.ts';
 import { endOfCalendarPeriod, type Period, parsePeriod } from './period.ts';
 
 export type BudgetRow = Row<'gateway_budgets'>;
@@ -31,11 +32,12 @@ export function advance(budget: BudgetRow, at: string): BudgetRow {
   if (period.kind === 'calendar') {
     if (budget.ends_at !== null && at < budget.ends_at) return budget;
     const ends_at = new Date(endOfCalendarPeriod(period, Date.parse(at))).toISOString();
-    return { ...budget, ends_at, spent: 0n };
+    return { ...budget, ends_at, spent: 0n, noticed: null };
   }
   const slices = slicesOf(budget);
   const kept = slices.filter(([startMs]) => Date.parse(at) < endOfSlice(startMs, period.spanMs));
-  return kept.length === slices.length ? budget : withSlices(budget, kept);
+  const state = kept.length === slices.length ? budget : withSlices(budget, kept);
+  return withoutOldNotices(state, Date.parse(at) - period.spanMs);
 }
 
 /** Adds spending to a budget whose state is that at the same time. */
@@ -71,6 +73,15 @@ export function resetTime(budget: BudgetRow, needed: bigint): string | undefined
     if (free >= needed) break;
   }
   return endMs === undefined ? undefined : new Date(endMs).toISOString();
+}
+
+/** In a rolling period, a notice is given again when the last one is older than the period. */
+function withoutOldNotices(budget: BudgetRow, oldestMs: number): BudgetRow {
+  const entries = Object.entries(parseNoticed(budget.noticed));
+  const kept = entries.filter(([, atMs]) => atMs > oldestMs);
+  return kept.length === entries.length
+    ? budget
+    : { ...budget, noticed: formatNoticed(Object.fromEntries(kept)) };
 }
 
 const endOfSlice = (startMs: number, spanMs: number): number => startMs + spanMs / slicesPerPeriod + spanMs;

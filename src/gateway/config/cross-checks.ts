@@ -18,6 +18,16 @@ export function checkReferences(tables: Tables, resident: readonly string[], fau
   checkFallbacks(tables, ids, faults);
   checkByok(tables, faults);
   checkSecrets(tables, faults);
+  checkWebhook(tables, faults);
+}
+
+function checkWebhook({ webhook }: Tables, faults: ConfigFaults): void {
+  if (!webhook) return;
+  const { secret_env: env, secret_file: file } = webhook;
+  if (env === undefined && file === undefined)
+    faults.add(['webhook'], 'needs secret_env = "NAME" or secret_file = "PATH", which signs what is posted');
+  if (env !== undefined && file !== undefined)
+    faults.add(['webhook', 'secret_file'], 'secret_env is set too; keep one of the two');
 }
 
 function checkProviders({ providers, byok }: Tables, faults: ConfigFaults): void {

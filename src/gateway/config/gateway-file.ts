@@ -63,6 +63,7 @@ export class GatewayFile {
         fallbacks: new Map(tables.fallbacks.map(({ value }) => [value.model, value.to])),
         byok: toByokProviders(tables, providers),
         limits: toLimits(tables),
+        webhook: await readWebhook(tables, sources),
         masterKeys: await readMasterKeys(tables, sources),
       };
     });
@@ -149,6 +150,13 @@ const toLimits = ({ limits }: Tables): GatewayConfig['limits'] => ({
   drainSecs: limits.drain_secs,
   drainIdleSecs: limits.drain_idle_secs,
 });
+
+async function readWebhook({ webhook }: Tables, sources: SecretSources): Promise<GatewayConfig['webhook']> {
+  if (!webhook) return undefined;
+  const at = { env: ['webhook', 'secret_env'], file: ['webhook', 'secret_file'] };
+  const key = await sources.webhookKey(webhook.secret_env, webhook.secret_file, at);
+  return key && { url: webhook.url, key };
+}
 
 async function readMasterKeys(
   { secrets }: Tables,

@@ -27,6 +27,10 @@ const webUrl = textSchema.superRefine((value, context) => {
     context.addIssue('must not hold a user or password; name the key with api_key_env or api_key_file');
   else if (url.search !== '' || url.hash !== '') context.addIssue('must end with its path, without ? and #');
 });
+const webhookUrl = textSchema.refine(
+  (value) => /^https?:\/\//i.test(value) && URL.canParse(value),
+  'expected an http:// or https:// URL',
+);
 export const providerId = textSchema.regex(
   /^[a-z][a-z0-9-]{0,31}$/,
   'expected a lower-case letter and up to 31 lower-case letters, digits and dashes',
@@ -152,6 +156,11 @@ const secrets = z.strictObject({
   previous: arrayOf(secretSource, 'earlier keys, { env = "NAME" } or { file = "PATH" }').optional(),
 });
 
+const webhook = z.strictObject(
+  { url: webhookUrl, secret_env: variableName.optional(), secret_file: nonEmptyText.optional() },
+  { error: 'expected a table [webhook]' },
+);
+
 const limits = z.strictObject({
   concurrency: integerBetween(1, 100_000, ' requests').default(128),
   requests_per_minute: integerBetween(1, 10_000_000, ' requests').default(6000),
@@ -176,6 +185,7 @@ export type DeploymentTable = z.infer<typeof deployment>;
 export type FallbackTable = z.infer<typeof fallback>;
 export type ByokTable = z.infer<typeof byok>;
 export type SecretsTable = z.infer<typeof secrets>;
+export type WebhookTable = z.infer<typeof webhook>;
 export type LimitsTable = z.infer<typeof limits>;
 
 /** Schemas by table name. */
@@ -185,6 +195,7 @@ export const tableSchemas = {
   fallbacks: fallback,
   byok,
   secrets,
+  webhook,
   limits,
 };
 /** Top-level members, before the first table. */
@@ -208,5 +219,7 @@ export const secretMembers: readonly string[] = [
   'database',
   'database_env',
   'base_url',
+  'url',
+  'secret_env',
   'env',
 ];

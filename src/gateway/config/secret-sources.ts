@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { webhookKey, webhookSecretRule } from '../../webhooks/sign.ts';
 import type { KeyPath } from '../../config/toml-lines.ts';
 import type { GatewayConfig } from './types.ts';
 import type { ConfigFaults } from './config-faults.ts';
@@ -52,6 +53,19 @@ export class SecretSources {
       'must hold 32 random bytes as base64 or hex; `openssl rand -base64 32` makes them',
     );
     return undefined;
+  }
+
+  /** Reads the secret of a webhook. @returns its key */
+  async webhookKey(
+    env: string | undefined,
+    file: string | undefined,
+    at: { env: KeyPath; file: KeyPath },
+  ): Promise<Buffer | undefined> {
+    const text = await this.read(env, file, at);
+    if (text === undefined) return undefined;
+    const key = webhookKey(text);
+    if (!key) this.#faults.add(env === undefined ? at.file : at.env, webhookSecretRule);
+    return key;
   }
 
   #readVariable(name: string, path: KeyPath): string | undefined {

@@ -14,6 +14,7 @@ import {
   type SecretsTable,
   tableSchemas,
   topLevelSchemas,
+  type WebhookTable,
 } from './schemas.ts';
 
 /** A valid part of the file and its path. */
@@ -32,6 +33,7 @@ export interface Tables {
   readonly fallbacks: readonly Entry<FallbackTable>[];
   readonly byok: readonly Entry<ByokTable & { readonly id: string }>[];
   readonly secrets: Entry<SecretsTable> | undefined;
+  readonly webhook: WebhookTable | undefined;
   readonly limits: LimitsTable;
   /** Ids of all tables, also of invalid ones, so that references to those are not reported as further faults. */
   readonly declaredIds: { readonly providers: readonly string[]; readonly models: readonly string[] };
@@ -77,6 +79,10 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
       const parsed = faults.parse(tableSchemas.byok, value, path);
       return id === undefined || parsed === undefined ? [] : [{ path, value: { ...parsed, id } }];
     }),
+    webhook:
+      raw['webhook'] === undefined
+        ? undefined
+        : faults.parse(tableSchemas.webhook, raw['webhook'], ['webhook']),
     secrets: secrets && { path: ['secrets'], value: secrets },
     limits:
       faults.parse(tableSchemas.limits, raw['limits'] ?? {}, ['limits']) ?? tableSchemas.limits.parse({}),

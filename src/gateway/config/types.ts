@@ -11,6 +11,8 @@ export interface GatewayConfig {
   readonly fallbacks: ReadonlyMap<string, readonly string[]>;
   readonly byok: readonly ByokProvider[];
   readonly limits: Limits;
+  /** Where notices of budgets are posted, and the key that signs them. */
+  readonly webhook?: { readonly url: string; readonly key: Buffer } | undefined;
   /** Encrypt provider credentials. The first key encrypts new ones; the others only decrypt older ones. */
   readonly masterKeys: readonly { readonly id: string /** 32 bytes. */; readonly key: Buffer }[];
 }

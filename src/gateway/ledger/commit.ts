@@ -1,5 +1,6 @@
 import type { Connection, Database } from '../../store/index.ts';
 import { insertInto, type Statements, statementsOf } from '../store/index.ts';
+import { type BudgetNotice, toNoticeRow } from '../budgets/notices.ts';
 import { lockBudgets, prepareBudgetStatements, saveBudgets } from '../budgets/statements.ts';
 import type { OperationOutcome } from './batcher.ts';
 import {
@@ -75,6 +76,7 @@ const prepareStatements = ({ prepare, prepareChange }: Statements) => ({
             or api_key.spent + given.spent + api_key.held + given.held <= api_key.cap)`,
     },
     budgets: saveBudgets,
+    notices: insertInto('gateway_notices'),
     opened: insertInto('gateway_holds'),
     closed: {
       given: value,
@@ -107,6 +109,12 @@ const prepareStatements = ({ prepare, prepareChange }: Statements) => ({
   }),
 });
 
+/** The result of a commit; the notices are valid once it is durable. */
+interface CommitResult {
+  readonly outcomes: readonly OperationOutcome<OperationResult>[];
+  readonly notices: readonly BudgetNotice[];
+}
+
 /** @returns a function that commits operations, in order, within an open transaction */
 export function createCommitter(kind: Database['kind']) {
   const statements = {
@@ -118,7 +126,7 @@ export function createCommitter(kind: Database['kind']) {
     connection: Connection,
     operations: readonly Operation[],
     replica: ReturnType<typeof ownReplica> | undefined,
-  ): Promise<OperationOutcome<OperationResult>[]> => {
+  ): Promise<CommitResult> => {
     if (replica) await heartbeat(connection, [replica]);
     const batch = new LedgerBatch(await readLockedRows(statements, connection, operations));
     const outcomes = operations.map((operation): OperationOutcome<OperationResult> => {
@@ -128,8 +136,9 @@ export function createCommitter(kind: Database['kind']) {
         return { error };
       }
     });
-    await writeChanges(statements, connection, batch.changes());
-    return outcomes;
+    const changes = batch.changes();
+    await writeChanges(statements, connection, changes);
+    return { outcomes, notices: changes.notices };
   };
 }
 
@@ -192,8 +201,12 @@ async function writeChanges(
   connection: Connection,
   changes: RowChanges,
 ): Promise<void> {
-  const { claims, claimEnds, closed, ...rest } = changes;
-  const given = { ...rest, closed: closed.map((id) => ({ value: id })) };
+  const { claims, claimEnds, closed, notices, ...rest } = changes;
+  const given = {
+    ...rest,
+    closed: closed.map((id) => ({ value: id })),
+    notices: notices.map(toNoticeRow),
+  };
   const changed = await statements.save(connection, given);
   for (const name of ['accounts', 'keys', 'budgets', 'closed'] as const)
     if (changed[name] !== given[name].length)

@@ -1,5 +1,6 @@
 import type { systemAccounts, Row } from '../store/index.ts';
 import { BatchBudgets, type LockedBudgets } from '../budgets/batch-budgets.ts';
+import type { BudgetNotice } from '../budgets/notices.ts';
 import type { BudgetRow } from '../budgets/window.ts';
 import { LedgerError } from './errors.ts';
 import {
@@ -39,6 +40,7 @@ export interface RowChanges {
   readonly accounts: Omit<AccountSums, 'disabled_at' | 'parent_id'>[];
   readonly keys: Pick<KeySums, 'id' | 'spent' | 'held'>[];
   readonly budgets: BudgetRow[];
+  readonly notices: readonly BudgetNotice[];
   readonly opened: HoldRow[];
   readonly closed: string[];
   readonly requests: RequestRow[];
@@ -124,8 +126,9 @@ export class LedgerBatch {
     const opened = [...this.#opened.values()];
     const usage = this.#usage.rows();
     const budgets = this.#budgets.changes();
+    const { notices } = this.#budgets;
     const claims = [...this.#newClaims.values()];
-    return { accounts, keys, budgets, opened, claims, usage, ...this.#pendingRows };
+    return { accounts, keys, budgets, notices, opened, claims, usage, ...this.#pendingRows };
   }
 
   #reserve({ hold, bodyHash, keyRevision }: Operation & { kind: 'reserve' }): ReserveResult {

@@ -2,6 +2,7 @@ import { StoreError } from '../../store/index.ts';
 import { errorMessage } from '../../util/error-message.ts';
 import { type GatewayStore, toStorableText } from '../store/index.ts';
 import { Budgets } from '../budgets/budgets.ts';
+import type { BudgetNotice } from '../budgets/notices.ts';
 import { Accounts } from './accounts.ts';
 import { ChangeLog } from './change-log.ts';
 import { Keys } from './keys.ts';
@@ -33,6 +34,8 @@ export interface LedgerOptions {
   readonly onFault?: (message: string) => void;
   /** Called after each transaction. */
   readonly onCommit?: ((event: CommitEvent) => void) | undefined;
+  /** Called with each notice of a budget, after the commit that gave it. */
+  readonly onBudgetNotice?: (notice: BudgetNotice) => void;
   /** Heartbeat interval, in ms. Other gateways take this one for dead after 30 s without a heartbeat. */
   readonly heartbeatMs?: number;
   /** Interval at which orphaned holds are settled, in ms. */
@@ -73,6 +76,7 @@ class StoredLedger implements Ledger {
   readonly #batcher: Batcher<Operation, OperationResult>;
   readonly #onFault: (message: string) => void;
   readonly #onCommit: (event: CommitEvent) => void;
+  readonly #onBudgetNotice: (notice: BudgetNotice) => void;
   readonly #commit: ReturnType<typeof createCommitter>;
   readonly #heartbeatMs: number;
   readonly #recoverMs: number;
@@ -89,6 +93,7 @@ class StoredLedger implements Ledger {
     store,
     onFault = () => undefined,
     onCommit = () => undefined,
+    onBudgetNotice = () => undefined,
     heartbeatMs = 5000,
     recoverMs = 60_000,
     actor = store.replicaId,
@@ -100,6 +105,7 @@ class StoredLedger implements Ledger {
     this.#budgets = new Budgets(store, this.#changeLog);
     this.#onFault = onFault;
     this.#onCommit = onCommit;
+    this.#onBudgetNotice = onBudgetNotice;
     this.#heartbeatMs = heartbeatMs;
     this.#recoverMs = recoverMs;
     this.#commit = createCommitter(store.kind);
@@ -322,11 +328,12 @@ class StoredLedger implements Ledger {
     for (let attempt = 0; ; attempt++) {
       try {
         const startedAt = Date.now();
-        const outcomes = await this.#store.batch(
+        const { outcomes, notices } = await this.#store.batch(
           (connection) => this.#commit(connection, operations, replica),
           operations.length === 1 && this.#hasSingleCaller(),
         );
         if (replica) this.#lastHeartbeatAt = startedAt;
+        for (const notice of notices) this.#onBudgetNotice(notice);
         return outcomes;
       } catch (error) {
         if (error instanceof StoreError && error.code === 'storage_unsure') unsureError = error;

@@ -8,7 +8,8 @@ export type HoldRow = Row<'gateway_holds'>;
 export type RequestEndRow = Omit<RequestRow, keyof HoldRow | 'id' | 'charged' | 'overrun'>;
 
 /** The columns of a hold that the request's row has as well. */
-export function toRequestColumns({ request_id: id, budgets: _, ...columns }: HoldRow) {
+export function toRequestColumns(hold: HoldRow) {
+  const { request_id: id, budgets: _budgets, ...columns } = hold;
   return { id, ...columns };
 }
 

@@ -167,6 +167,18 @@ export const columns = {
     /** The spending of a rolling period: a JSON list of pairs of a start (ms since 1970) and nanodollars (text). */
     slices: 'text?',
     created_at: 'text',
+    /** The notices that the period had: a JSON object of reasons and times (ms since 1970). */
+    noticed: 'text?',
+  },
+  /** Notices of budgets that wait to be posted to the webhook. */
+  gateway_notices: {
+    id: 'text',
+    at: 'text',
+    /** JSON, as it is posted. */
+    body: 'text',
+    attempts: 'integer',
+    /** The earliest time of the next attempt. */
+    next_at: 'text',
   },
   /** The log of changes of accounts, keys and budgets. */
   gateway_changes: {

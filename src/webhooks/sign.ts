@@ -2,6 +2,10 @@ import { createHmac } from 'node:crypto';
 
 const secretPrefix = 'whsec_';
 
+/** What a secret of a webhook is; messages do not repeat the secret. */
+export const webhookSecretRule =
+  'expected whsec_ and 24 to 64 bytes as base64, as `echo whsec_$(openssl rand -base64 32)` makes it';
+
 /**
  * The key of a secret, 24 to 64 bytes; undefined for what is no such secret.
  * Source: Standard Webhooks 1.0.0, https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md

@@ -1,5 +1,5 @@
-import { parseRetryAfterMs } from '../../util/retry-after.ts';
-import { systemCode } from '../../util/system-code.ts';
+import { parseRetryAfterMs } from '../util/retry-after.ts';
+import { systemCode } from '../util/system-code.ts';
 
 export type PostResult =
   | { readonly kind: 'delivered' }
