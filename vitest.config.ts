@@ -9,7 +9,7 @@ const named = (folder: string, names: string) =>
 const withModel = (
   'access agent-full-disk agent-load agent-tasks-resident command compatibility control-plane crowd draft-model ' +
   'embedding-model-host fairness-host host lab-host lab-tool llama-cpp-host metrics-host models ollama-client ' +
-  'open-responses openai-host planes quantize swap-host tutorials'
+  'open-responses openai-host planes quantize rerank-host resident-models-host swap-host tutorials'
 ).split(' ');
 
 /** Files that only `npm run test:all` runs: further databases, large loads, and models that other tests run elsewhere. */

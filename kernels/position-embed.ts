@@ -8,7 +8,10 @@ export interface PositionEmbedVariant extends Record<string, number | boolean | 
   WG: number;
 }
 
-/** y[t, c] += P[position of t, c] + type[c], each term if the model has it. */
+/** Mark of a token of the second segment of a pair: a document that is compared with a query. */
+export const secondSegmentFlag = 2;
+
+/** y[t, c] += P[position of t, c] + type[segment of t, c], each term if the model has it. */
 export const positionEmbed = defineKernel({
   op: 'position_embed',
   source: 'position_embed.wgsl',
@@ -17,7 +20,7 @@ export const positionEmbed = defineKernel({
     ['token_type', 'read'],
     ['params', 'uniform'],
     ['step', 'uniform'],
-    POSITIONS ? ['token', 'read'] : undefined,
+    ['token', 'read'],
     POSITIONS ? ['quants', 'read'] : undefined,
     POSITIONS ? ['scales', 'read'] : undefined,
   ],
@@ -25,7 +28,7 @@ export const positionEmbed = defineKernel({
     ['rows', 'u32'],
     ['first_row', 'u32'],
     ['blocks', 'u32'],
-    ['has_token_type', 'u32'],
+    ['token_types', 'u32'],
   ],
   grid: (variant, params: { blocks: number } & Record<string, number>, dims) => [
     ceilDiv(params.blocks * 8, variant.WG),

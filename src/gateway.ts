@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
 import { packageRoot } from './platform/node-package.ts';
+import { hasControllingTerminal } from './platform/controlling-terminal.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
 
 // The gateway's composition root. As in host.ts, only this file reads argv and the environment, and everything else is
@@ -27,6 +28,7 @@ await gatewayMain({
   stdout: process.stdout,
   stderr: process.stderr,
   signals: process,
+  hasTerminal: hasControllingTerminal(),
   exit: (code) => process.exit(code),
   now: () => new Date(),
   async openDatabase(options) {

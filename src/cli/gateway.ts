@@ -52,6 +52,8 @@ export async function readHostGateway({
 
 export interface HostGatewayOptions extends BackendOptions {
   readonly config: GatewayConfig;
+  /** Reads its file again; undefined where there is none. Rejects with `UsageError`. */
+  readonly readConfig?: (() => Promise<GatewayConfig>) | undefined;
   readonly database: string;
   readonly onSecret: (secret: string) => void;
   readonly observer: GatewayObserver;
@@ -62,6 +64,7 @@ export interface HostGatewayOptions extends BackendOptions {
 export async function openHostGateway(options: HostGatewayOptions): Promise<Gateway> {
   const {
     config,
+    readConfig,
     database,
     resident,
     stopSignal: stopping,
@@ -76,7 +79,17 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Gate
     models: () => resident.models.map(({ engine }) => localModel(engine.model)),
   };
   return await openGateway(
-    { config, database, local, tracer: watch, observer, onFault, onNotice, onSecret },
+    {
+      config,
+      ...(readConfig ? { readConfig } : {}),
+      database,
+      local,
+      tracer: watch,
+      observer,
+      onFault,
+      onNotice,
+      onSecret,
+    },
     basePath,
   );
 }
@@ -84,7 +97,13 @@ export async function openHostGateway(options: HostGatewayOptions): Promise<Gate
 /** Catalog entry of a model of the host, which is free of charge. */
 function localModel({ id, kind, contextLength, embeddingDimensions }: ModelInfo): Model {
   const generating: Cap[] = ['chat', 'tools', 'structured_output', 'completions', 'caching'];
-  const caps: Cap[] = kind === 'generate' ? [...generating, 'embeddings'] : ['embeddings'];
+  // The gateway has no route for rankings.
+  const capsByKind: Readonly<Record<ModelInfo['kind'], readonly Cap[]>> = {
+    generate: [...generating, 'embeddings'],
+    embed: ['embeddings'],
+    rerank: [],
+  };
+  const caps = capsByKind[kind];
   return {
     id,
     provider: localProvider,

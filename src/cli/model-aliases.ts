@@ -9,7 +9,7 @@ export interface AliasCheck {
   /** Location of the model that the host starts with. */
   readonly location: string;
   /** Whether requests may load another stored model. */
-  readonly canSwap: boolean;
+  readonly canLoad: boolean;
 }
 
 /**
@@ -37,14 +37,14 @@ async function nameFault({ name }: ModelAlias, { store }: AliasCheck): Promise<s
 async function targetFault(
   { target }: ModelAlias,
   aliases: readonly ModelAlias[],
-  { store, location, canSwap }: AliasCheck,
+  { store, location, canLoad }: AliasCheck,
 ): Promise<string | undefined> {
   if (target === residentTarget) return undefined;
   try {
     const stored = await store.find(target);
-    if (stored && (canSwap || (await store.isSame(stored, location)))) return undefined;
+    if (stored && (canLoad || (await store.isSame(stored, location)))) return undefined;
     if (stored)
-      return `without --swap requests use the resident model only; add --swap, or name '${residentTarget}'`;
+      return `without --swap or --resident requests use the resident model only; add one of them, or name '${residentTarget}'`;
   } catch (error) {
     return errorMessage(error);
   }

@@ -3,6 +3,7 @@ import type { Options } from '../config/options.ts';
 import type { Engine, EngineOptions } from '../engine/index.ts';
 import type { KernelHistory } from '../lab/types.ts';
 import type { Lab } from '../lab/types.ts';
+import type { LoadParams } from '../planes/model-pool.ts';
 import type { LoadedModel } from '../planes/resident.ts';
 import { progressBar } from './progress.ts';
 import { errorMessage } from '../util/error-message.ts';
@@ -26,133 +27,149 @@ interface ModelLoaderOptions {
   readonly draft?: { readonly location: string; readonly of: string } | undefined;
 }
 
+/** A model that is loaded or being loaded. */
+interface OpenModel {
+  readonly location: string;
+  /** Location of its draft model. */
+  readonly draft?: string | undefined;
+  /** Close functions of what is open, in the order of opening. */
+  readonly closers: (() => Promise<void>)[];
+  engine?: Engine;
+}
+
 /**
- * Loads the resident model with its lab and its grammar compiler, and the embedding model beside it. One model is loaded
- * at a time.
+ * Loads models with their grammar compilers, and the resident one with its lab. One model is loaded at a time, and gets
+ * the memory that the others leave.
  */
 export class ModelLoader {
   readonly #options: ModelLoaderOptions;
-  /** Close functions of everything that is open. */
-  #closers: (() => Promise<void>)[] = [];
+  readonly #open = new Set<OpenModel>();
   #closed = false;
-  #location: string | undefined;
-  #draft: string | undefined;
-  /** The embedding model stays open while resident models are loaded and closed. */
-  #embedding: { readonly location: string; readonly engine: Engine } | undefined;
 
   constructor(options: ModelLoaderOptions) {
     this.#options = options;
   }
 
-  /**
-   * Whether the model at this location is loaded, is being loaded, is the draft model of the loaded one, or the embedding
-   * model.
-   */
+  /** Whether the model at this location is loaded or being loaded, or is the draft model of one. */
   holds(location: string): boolean {
-    return [this.#location, this.#draft, this.#embedding?.location].includes(location);
+    return [...this.#open].some((model) => model.location === location || model.draft === location);
   }
 
   /** Loads the embedding model. To be called before `load`, so that the other models get the rest of the memory. */
   async loadEmbeddingModel(location: string): Promise<LoadedModel> {
-    const { options, cli, onNotice } = this.#options;
-    this.#refuseStopped();
-    const bar = progressBar(cli.stderr, options.quiet ?? false);
     try {
-      const engine = await cli.loadEngine({
-        ...commonOptions(options, location, bar, onNotice),
-        embedsOnly: true,
-      });
-      this.#embedding = { location, engine };
-      if (this.#closed) await this.#closeEmbeddingModel();
-      this.#refuseStopped();
-      return { engine };
+      return await this.#openModel({ location, closers: [] }, (model, common) =>
+        this.#openEngine(model, { ...common, embedsOnly: true }),
+      );
     } catch (error) {
       if (error instanceof StartError) throw error;
       throw new StartError(`--embedding-model: ${errorMessage(error)}`);
-    } finally {
-      bar.clear();
     }
   }
 
-  /** Closes the loaded model, then loads this one. */
-  async load(location: string): Promise<LoadedModel> {
-    const { options, dataDir, cli, onNotice, stopping, observeLab, observeRequests, history, draft } =
-      this.#options;
-    await this.#closeOpen();
-    this.#refuseStopped();
-    this.#location = location;
-    this.#draft = draft?.of === location ? draft.location : undefined;
-    if (draft && !this.#draft)
+  /** Loads a model: the resident one with a lab, a further one without. */
+  async load(location: string, { isMain, keepsContext, openPlaces }: LoadParams): Promise<LoadedModel> {
+    const { options, onNotice, observeLab, observeRequests, draft: configured } = this.#options;
+    const draft = configured?.of === location ? configured.location : undefined;
+    if (configured && draft === undefined)
       onNotice(
-        `--draft applies to ${basename(draft.of)} only: ${basename(location)} runs without a draft model`,
+        `--draft applies to ${basename(configured.of)} only: ${basename(location)} runs without a draft model`,
       );
-    const bar = progressBar(cli.stderr, options.quiet ?? false);
-    try {
-      const engine = await cli.loadEngine({
-        ...engineOptions(options, location, bar, onNotice),
+    return await this.#openModel({ location, draft, closers: [] }, async (model, common) => {
+      const { engine } = await this.#openEngine(model, {
+        ...common,
+        ...engineOptions(options),
         observeRequests,
-        ...(this.#draft === undefined ? {} : { draft: this.#draft }),
-        ...(this.#embedding ? { reservedBytes: this.#embedding.engine.stats().memoryBytes } : {}),
+        keepsContext,
+        cacheShare: 1 / Math.max(1, openPlaces),
+        ...(draft === undefined ? {} : { draft }),
       });
-      this.#closers.push(() => engine.close(closeTimeoutMs));
-      const lab = await cli.openLab({
-        engine,
-        dataDir,
-        adapter: options.adapter,
-        trustedKeys: options.trust_key ?? [],
-        allowUnverified: options.allow_unverified_kernels ?? false,
-        history,
-        config: options.kernels,
-        onNotice: onNotice,
-        onWarning: (message) => cli.stderr.write(`${message}\n`),
-        signal: stopping,
-      });
-      if (lab) this.#closers.push(() => lab.close());
-      const grammars = await cli.openGrammars(engine);
-      if (grammars) this.#closers.push(() => grammars.close());
-      this.#refuseStopped();
+      const lab = isMain ? await this.#openLab(engine) : undefined;
+      if (lab) model.closers.push(() => lab.close());
+      const grammars = await this.#options.cli.openGrammars(engine);
+      if (grammars) model.closers.push(() => grammars.close());
       const source = lab && (() => observeLab(lab.lab, engine.model.id));
       return { engine, ...(source ? { lab: source } : {}), ...(grammars ? { grammars } : {}) };
+    });
+  }
+
+  /** Closes all models and stops a load in progress. No model can be loaded afterwards. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#open].map((model) => this.#close(model)));
+  }
+
+  async #openModel(
+    model: OpenModel,
+    open: (model: OpenModel, common: EngineOptions) => Promise<LoadedModel>,
+  ): Promise<LoadedModel> {
+    const { options, cli, onNotice } = this.#options;
+    this.#refuseStopped();
+    const bar = progressBar(cli.stderr, options.quiet ?? false);
+    const common = { ...commonOptions(options, model.location, bar, onNotice), ...this.#memoryLimits() };
+    this.#open.add(model);
+    try {
+      const loaded = await open(model, common);
+      this.#refuseStopped();
+      return { ...loaded, close: () => this.#close(model) };
     } catch (error) {
-      await this.#closeOpen();
+      await this.#close(model);
       throw error;
     } finally {
       bar.clear();
     }
   }
 
-  /** Closes the loaded model and stops a load in progress. No model can be loaded afterwards. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    await Promise.all([this.#closeOpen(), this.#closeEmbeddingModel()]);
+  async #openEngine(model: OpenModel, options: EngineOptions): Promise<{ engine: Engine }> {
+    const engine = await this.#options.cli.loadEngine(options);
+    model.engine = engine;
+    model.closers.push(() => engine.close(closeTimeoutMs));
+    return { engine };
   }
 
-  async #closeEmbeddingModel(): Promise<void> {
-    const engine = this.#embedding?.engine;
-    this.#embedding = undefined;
-    await engine?.close(closeTimeoutMs);
+  async #openLab(engine: Engine) {
+    const { options, dataDir, cli, onNotice, stopping, history } = this.#options;
+    return await cli.openLab({
+      engine,
+      dataDir,
+      adapter: options.adapter,
+      trustedKeys: options.trust_key ?? [],
+      allowUnverified: options.allow_unverified_kernels ?? false,
+      history,
+      config: options.kernels,
+      onNotice,
+      onWarning: (message) => cli.stderr.write(`${message}\n`),
+      signal: stopping,
+    });
+  }
+
+  /** What the loaded models leave of the memory. */
+  #memoryLimits(): Pick<EngineOptions, 'reservedBytes' | 'memoryBytes'> {
+    const { resident_bytes: limit } = this.#options.options;
+    const reservedBytes = [...this.#open].reduce(
+      (sum, { engine }) => sum + (engine?.stats().memoryBytes ?? 0),
+      0,
+    );
+    return {
+      reservedBytes,
+      ...(limit === undefined ? {} : { memoryBytes: Math.max(0, limit - reservedBytes) }),
+    };
   }
 
   #refuseStopped(): void {
     if (this.#closed) throw new StartError('the host is shutting down');
   }
 
-  async #closeOpen(): Promise<void> {
-    await Promise.all(this.#closers.splice(0).map((close) => close()));
-    this.#location = undefined;
-    this.#draft = undefined;
+  async #close(model: OpenModel): Promise<void> {
+    await Promise.all(model.closers.splice(0).map((close) => close()));
+    this.#open.delete(model);
   }
 }
 
-function engineOptions(
-  options: Options,
-  location: string,
-  bar: ReturnType<typeof progressBar>,
-  onNotice: (text: string) => void,
-): EngineOptions {
+/** Options that apply to every model but the embedding model. */
+function engineOptions(options: Options): Omit<EngineOptions, 'model'> {
   const { context, parallel, quantize, kv_cache_bytes: kvCacheBytes } = options;
   return {
-    ...commonOptions(options, location, bar, onNotice),
     ...(context === undefined ? {} : { context }),
     ...(quantize === undefined ? {} : { quantize }),
     ...(parallel === undefined ? {} : { parallel }),

@@ -12,7 +12,8 @@ import { createControlPlanes, createHostPlanes } from '../planes/mount.ts';
 import { HttpError } from '../http/error.ts';
 import { ModelAliases } from '../planes/model-aliases.ts';
 import type { StoredModel } from '../planes/model-store.ts';
-import { Resident } from '../planes/resident.ts';
+import type { LoadParams } from '../planes/model-pool.ts';
+import { type LoadedModel, Resident } from '../planes/resident.ts';
 import type { Pages } from '../planes/pages/pages.ts';
 import type { Plane } from '../http/route.ts';
 import { errorMessage } from '../util/error-message.ts';
@@ -91,6 +92,9 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   if (!options.gpu && options.kernels !== undefined) onNotice('--kernels has no effect without --gpu');
   if (!options.gpu && options.alias) onNotice('--alias has no effect without --gpu');
   if (!options.gpu && options.swap) onNotice('--swap has no effect without --gpu');
+  if (!options.gpu && options.resident !== undefined) onNotice('--resident has no effect without --gpu');
+  if (!options.gpu && options.resident_bytes !== undefined)
+    onNotice('--resident-bytes has no effect without --gpu');
 
   const onFault = (where: string, error: unknown) =>
     stderr.write(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
@@ -99,12 +103,8 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     stderr.write(`${text}\n`),
   );
   const database = databaseUrl(options.database, dataDir.path);
-  const gatewayConfig = await readHostGateway({
-    path: options.gateway_config,
-    database,
-    env: cli.env,
-    onNotice: onNotice,
-  });
+  const gatewayFile = { path: options.gateway_config, database, env: cli.env };
+  const gatewayConfig = await readHostGateway({ ...gatewayFile, onNotice });
   const key = await loadHostKey(dataDir.path);
   const ownSecretTexts = configuredSecrets({
     credentials,
@@ -168,21 +168,28 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     dataDir: dataDir.path,
     inUse: (location) => loader.holds(location),
   });
+  const places = { count: options.resident ?? 1, canReplaceMain: options.swap ?? false };
+  const canLoad = model !== undefined && (places.canReplaceMain || places.count > 1);
   const aliases = new ModelAliases(model ? options.alias : []);
   if (model && options.alias)
-    await closeOnFailure(
-      checkAliases(options.alias, { store, location: model.location, canSwap: options.swap ?? false }),
-    );
-  const load = async (location: string) => {
-    const loaded = await loader.load(location);
-    onNotice(`swapped to ${describeModel(loaded.engine)}`);
-    return loaded;
+    await closeOnFailure(checkAliases(options.alias, { store, location: model.location, canLoad }));
+  const load = async (location: string, params: LoadParams): Promise<LoadedModel> => {
+    const loaded = await loader.load(location, params);
+    onNotice(`${params.isMain ? 'swapped to' : 'loaded'} ${describeModel(loaded.engine)}`);
+    return {
+      ...loaded,
+      close: async () => {
+        await loaded.close?.();
+        if (!params.isMain) onNotice(`unloaded model ${loaded.engine.model.id}`);
+      },
+    };
   };
   const others = {
     find: (name: string) => store.find(name),
     isSame: (stored: StoredModel, location: string) => store.isSame(stored, location),
     inspect: (stored: StoredModel) => store.readCard(stored),
-    load: options.swap && model ? load : undefined,
+    load: canLoad ? load : undefined,
+    places,
   };
   const resident = new Resident(model ? 'loading' : 'none', others, aliases);
   let controlPort = 0;
@@ -227,6 +234,14 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const gateway = await closeOnFailure(
     openHostGateway({
       config: gatewayConfig,
+      readConfig:
+        gatewayFile.path === undefined
+          ? undefined
+          : async () => {
+              const next = await readHostGateway({ ...gatewayFile, onNotice: () => undefined });
+              for (const { apiKey } of next.providers) if (apiKey !== undefined) recorder.addSecret(apiKey);
+              return next;
+            },
       database,
       resident,
       stopSignal: stopping.signal,
@@ -330,11 +345,12 @@ export async function startHost(options: Settings, version: string, cli: CliCont
         try {
           if (embeddingModel) {
             const { location } = embeddingModel;
-            const { engine } = await loader.loadEmbeddingModel(location);
-            resident.setEmbeddingModel(engine, location);
-            onNotice(`embeddings: ${describeModel(engine)}`);
+            const loaded = await loader.loadEmbeddingModel(location);
+            resident.setEmbeddingModel(loaded, location);
+            onNotice(`embeddings: ${describeModel(loaded.engine)}`);
           }
-          const { engine, ...more } = await loader.load(model.location);
+          const params = { isMain: true, keepsContext: false, openPlaces: places.count };
+          const { engine, ...more } = await loader.load(model.location, params);
           const { id } = engine.model;
           if (aliases.has(id))
             throw new StartError(`--alias ${id}: this is the resident model's own id; choose another name.`);

@@ -80,6 +80,20 @@ export const optionTable = {
     kind: 'flag',
     help: 'load another stored model, in place of the resident one, when a request names it',
   },
+  resident: {
+    schema: integerBetween(1, 64, ' models'),
+    kind: 'number',
+    value: 'N',
+    help:
+      'keep up to N models loaded, as memory allows: when a request names a stored model, it is loaded beside the others, and ' +
+      'the least recently used one leaves where there is no room; the model of --model stays, unless --swap (default 1)',
+  },
+  resident_bytes: {
+    schema: integerBetween(1, Number.MAX_SAFE_INTEGER, ' bytes'),
+    kind: 'number',
+    value: 'N',
+    help: 'device memory of all loaded models together (default: what the device gives)',
+  },
   alias: {
     schema: z
       .array(z.string({ error: 'expected a text' }), { error: 'expected a list of NAME=MODEL' })
@@ -92,7 +106,7 @@ export const optionTable = {
     value: 'NAME=MODEL',
     help:
       'serve a model under a further name, for clients that cannot be told one (repeatable): gpt-4o-mini=resident, or ' +
-      'with --swap the name of a stored model',
+      'with --swap or --resident the name of a stored model',
   },
   quantize: {
     schema: nonEmptyText

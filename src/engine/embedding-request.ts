@@ -1,5 +1,5 @@
 /** Validation of embedding requests and normalization of the rows that a model computes. */
-import { summarizeList } from './summarize-list.ts';
+import { summarizeList } from '../util/summarize-list.ts';
 import { type EmbedRequest, EngineError, type ModelInfo } from './types.ts';
 
 /**
@@ -9,6 +9,11 @@ import { type EmbedRequest, EngineError, type ModelInfo } from './types.ts';
 export function validateEmbedRequest(request: EmbedRequest, model: ModelInfo): number {
   const { inputs, dimensions } = request;
   const { embeddingDimensions: modelDimensions } = model;
+  if (model.kind === 'rerank')
+    throw new EngineError(
+      'invalid_request',
+      `the model '${model.id}' ranks documents and makes no embeddings`,
+    );
   const problems: string[] = [];
   const empty = inputs.flatMap(({ length }, index) => (length === 0 ? [index] : []));
   if (empty.length > 0) problems.push(`input ${summarizeList(empty)} has no tokens`);

@@ -7,6 +7,8 @@ import { openModelFile } from './formats/open-model-file.ts';
 import { quantizeModelFile } from './formats/quantize-model-file.ts';
 import { pageTokens } from '../../kernels/rope-kv-write.ts';
 import { normalizeEmbedding, validateEmbedRequest } from './embedding-request.ts';
+import { createPairEncoder, type PairEncoder } from './ranking/pair-encoder.ts';
+import { scorePair, validateRankRequest } from './ranking/rank-request.ts';
 import { validateGenerateRequest } from './generate-request.ts';
 import type { Graph } from './graph/graph.ts';
 import { type BadTensor, digestOf } from './loading/digest.ts';
@@ -33,6 +35,8 @@ import {
   type GenerateRequest,
   type GenerationEvent,
   type ModelInfo,
+  type Ranking,
+  type RankRequest,
   type ReplacedKernel,
   type RequestObserver,
 } from './types.ts';
@@ -58,15 +62,17 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
     for (const note of files.notes ?? []) options.onNotice?.(note);
     for (const note of file.notes ?? []) options.onNotice?.(`${file.name}: ${note}`);
     const graph = await buildGraph(file);
-    if (options.embedsOnly && !graph.shape.embedding) {
+    if (options.embedsOnly && (!graph.shape.embedding || graph.rankHead)) {
+      const purpose = graph.rankHead ? 'ranks documents' : 'generates text';
       throw new EngineError(
         'invalid_request',
-        `${file.name} generates text; name a model that only makes embeddings: one whose file names a pooling`,
+        `${file.name} ${purpose}; name a model that only makes embeddings: one whose file names a pooling`,
       );
     }
     const tokenizer = createTokenizer(file.metadata);
     const chatTemplate = createChatTemplate(file.metadata, tokenizer);
     draft = await openDraft(platform, options, { file, graph, tokenizer });
+    const pairEncoder = graph.rankHead && createPairEncoder(file.name, tokenizer, graph.rankHead.pairs);
     const source = { platform, options, file, graph, draft };
     const runner = await openRunner(source);
     if (draft && runner.draftRunner)
@@ -79,7 +85,7 @@ export async function loadEngine(platform: Platform, options: EngineOptions): Pr
       onBadTensor: (one: BadTensor) => (badTensor = one),
     };
     const digest = digestOf(platform, opened, options.quantize, hashes, valueCheck);
-    engine = new ResidentEngine(source, { runner, tokenizer, chatTemplate, digest });
+    engine = new ResidentEngine(source, { runner, tokenizer, chatTemplate, pairEncoder, digest });
   } catch (error) {
     await Promise.all([opened.close(), draft?.file.close()]);
     throw error;
@@ -124,6 +130,7 @@ export class ResidentEngine implements Engine {
   readonly digest: Promise<string>;
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
+  readonly pairEncoder: PairEncoder | undefined;
   readonly #source: EngineSource;
   readonly #queueLimit: number;
   readonly #device: ResidentDevice;
@@ -131,6 +138,7 @@ export class ResidentEngine implements Engine {
   readonly #counts = {
     completions: 0,
     embeddings: 0,
+    rankedDocuments: 0,
     promptTokens: 0,
     completionTokens: 0,
     cachedTokens: 0,
@@ -142,13 +150,15 @@ export class ResidentEngine implements Engine {
       runner: Runner;
       tokenizer: Tokenizer;
       chatTemplate: ChatTemplate | undefined;
+      pairEncoder: PairEncoder | undefined;
       digest: Promise<string>;
     },
   ) {
-    const { runner, tokenizer, chatTemplate, digest } = parts;
+    const { runner, tokenizer, chatTemplate, pairEncoder, digest } = parts;
     this.#source = source;
     this.tokenizer = tokenizer;
     this.chatTemplate = chatTemplate;
+    this.pairEncoder = pairEncoder;
     this.#queueLimit = source.options.queue ?? defaultQueueLimit;
     this.model = {
       ...describeModel(source.file, source.graph, runner.memory.capacity.context),
@@ -275,6 +285,25 @@ export class ResidentEngine implements Engine {
     return { embeddings, promptTokens };
   }
 
+  async rank({ pairs, signal }: RankRequest): Promise<Ranking> {
+    this.#device.requireReady();
+    validateRankRequest(pairs, this.model);
+    const { rankHead } = this.#source.graph;
+    if (!rankHead)
+      throw new EngineError('invalid_request', `the model '${this.model.id}' ranks no documents`);
+    this.#requireQueueSpace();
+    signal?.throwIfAborted();
+    const inputs = pairs.map(({ tokens }) => tokens);
+    const secondSegments = pairs.map(({ document }) => document);
+    const rows = await this.#device.embed(inputs, signal, secondSegments);
+    const scores = rows.map((row) => scorePair(row, rankHead));
+    const promptTokens = inputs.reduce((sum, { length }) => sum + length, 0);
+    this.#device.reportAnswer();
+    this.#counts.rankedDocuments += pairs.length;
+    this.#counts.promptTokens += promptTokens;
+    return { scores, promptTokens };
+  }
+
   stats(): EngineStats {
     const { pages } = this.#device.scheduler;
     const { running, waiting } = this.#device.load;
@@ -312,8 +341,9 @@ export class ResidentEngine implements Engine {
   #validateRequest(request: GenerateRequest): void {
     this.#device.requireReady();
     const { contextLength, kind, id } = this.model;
-    if (kind === 'embed') {
-      throw new EngineError('invalid_request', `the model '${id}' makes embeddings and generates no text`);
+    if (kind !== 'generate') {
+      const purpose = kind === 'embed' ? 'makes embeddings' : 'ranks documents';
+      throw new EngineError('invalid_request', `the model '${id}' ${purpose} and generates no text`);
     }
     const { length } = request.prompt;
     if (length === 0) throw new EngineError('invalid_request', 'the prompt is empty');

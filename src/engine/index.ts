@@ -13,7 +13,7 @@ export { type DawnFeature, dawnFeatureNames, uncheckedDawnFeatures } from './gpu
 export { klDivergence } from './execution/divergence.ts';
 export { loadEngine, ResidentEngine } from './engine.ts';
 export { checkRange } from './formats/byte-range.ts';
-export { summarizeList } from './summarize-list.ts';
+export { summarizeList } from '../util/summarize-list.ts';
 export { assertSafePath, isSafePath } from './formats/safe-path.ts';
 export { isGgufModelPath } from './formats/gguf-name.ts';
 export { readShardFiles } from './formats/mlc/tensor-cache.ts';
@@ -28,6 +28,7 @@ export type { ObservedDispatch } from './execution/observe-dispatches.ts';
 export type { LabDispatch } from './execution/plan-context.ts';
 export { pipelineChoicesOf, type Plan } from './execution/plan.ts';
 export type { ByteSource, Hasher, ModelFiles, Platform, Store, WgslSources } from './platform.ts';
+export { joinPair, type PairEncoder, type PairFrame, type TokenPair } from './ranking/pair-encoder.ts';
 export type { StepPlans, Runner } from './execution/runner.ts';
 export { feedbackToken, maxStepSamples } from './execution/step.ts';
 export type { FillInTheMiddleTokens } from './tokenizer/fill-in-the-middle.ts';

@@ -76,9 +76,15 @@ export class ResidentDevice {
     return { running, waiting: waiting + this.#embedder.waiting };
   }
 
-  /** See `Embedder.embed`. */
-  embed(inputs: readonly (readonly number[])[], signal?: AbortSignal): Promise<Float32Array[]> {
-    return this.#embedder.embed(inputs, signal);
+  /** See `Embedder.embed`. Only models that make no text have texts of two segments. */
+  embed(
+    inputs: readonly (readonly number[])[],
+    signal?: AbortSignal,
+    secondSegments?: readonly number[],
+  ): Promise<Float32Array[]> {
+    return this.#embedder instanceof Embedder
+      ? this.#embedder.embed(inputs, signal, secondSegments)
+      : this.#embedder.embed(inputs, signal);
   }
 
   /** Number of devices that were lost. */

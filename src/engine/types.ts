@@ -1,5 +1,6 @@
 import type { DawnFeature } from './gpu/dawn-features.ts';
 import type { PoolMode } from './graph/graph.ts';
+import type { PairEncoder, TokenPair } from './ranking/pair-encoder.ts';
 import type { SpeculationMode } from './speculation/draft-policy.ts';
 import type { Tokenizer, ChatTemplate } from './tokenizer/types.ts';
 
@@ -115,6 +116,21 @@ export interface Embeddings {
   promptTokens: number;
 }
 
+export interface RankRequest {
+  /** A pair for each document, of `PairEncoder`; each of 1 to `contextLength` tokens. */
+  pairs: readonly TokenPair[];
+  signal?: AbortSignal;
+}
+
+export interface Ranking {
+  /**
+   * In the order of the pairs: the model's logit that the document answers the query; its sigmoid is the model's
+   * probability.
+   */
+  scores: number[];
+  promptTokens: number;
+}
+
 export type FinishReason = 'stop' | 'length';
 
 export interface Timings {
@@ -173,11 +189,14 @@ export interface ModelInfo {
   id: string;
   architecture: string;
   /** Purpose of the model. */
-  kind: 'generate' | 'embed';
+  kind: 'generate' | 'embed' | 'rerank';
   /** Elements of an embedding. */
   embeddingDimensions: number;
-  /** How the rows of a text become its embedding: as the file says; `last` for a model that generates. */
-  pooling: PoolMode;
+  /**
+   * How the rows of a text become its embedding: as the file says; `last` for a model that generates, `rank` for one
+   * that ranks documents.
+   */
+  pooling: PoolMode | 'rank';
   parameters: number;
   /** The type that holds most of the weights, for example `Q8_0`. */
   quantization: string;
@@ -209,6 +228,8 @@ export interface EngineStats {
   completions: number;
   /** Number of embedded texts. */
   embeddings: number;
+  /** Number of ranked documents. */
+  rankedDocuments: number;
   promptTokens: number;
   completionTokens: number;
   /** Part of `promptTokens` taken from the prefix cache. */
@@ -278,6 +299,10 @@ export interface Engine {
    * that generates embeds texts beside its other requests.
    */
   embed(request: EmbedRequest): Promise<Embeddings>;
+  /** Makes the pairs of `rank`; undefined where the model does not rank documents. */
+  readonly pairEncoder?: PairEncoder | undefined;
+  /** Computes a score for each pair. Rejects like `embed`. */
+  rank(request: RankRequest): Promise<Ranking>;
   stats(): EngineStats;
   /** Aborts all requests and releases the device. Resolves within `graceMs` even if the device hangs. */
   close(graceMs?: number): Promise<void>;
@@ -302,10 +327,17 @@ export type EngineErrorCode =
 
 export class EngineError extends Error {
   readonly code: EngineErrorCode;
-  constructor(code: EngineErrorCode, message: string, options: { cause?: unknown } = {}) {
+  /** With `model_too_large`: device memory in bytes that the model lacks, where more memory would help. */
+  readonly missingBytes: number | undefined;
+  constructor(
+    code: EngineErrorCode,
+    message: string,
+    options: { cause?: unknown; missingBytes?: number | undefined } = {},
+  ) {
     super(message, options);
     this.name = 'EngineError';
     this.code = code;
+    this.missingBytes = options.missingBytes;
   }
 }
 
@@ -361,6 +393,15 @@ export interface EngineOptions {
   embedsOnly?: boolean;
   /** Memory in bytes that other models of the process take, where the device shares the memory of the processor. */
   reservedBytes?: number;
+  /** Device memory in bytes that this model may take; default: what the device gives. */
+  memoryBytes?: number;
+  /**
+   * Part of the memory left for keys and values that the model takes, where that memory is known and one whole context
+   * fits in less; the default is 1. The rest is for other models.
+   */
+  cacheShare?: number;
+  /** Refuse the model where its default context does not fit, instead of shrinking it. */
+  keepsContext?: boolean;
   /** Never round activations and weights to f16, 16 or 8 bits in products, even where that is faster. */
   exact?: boolean;
   /** Measure and verify the built-in kernels again, ignoring earlier results on this adapter. */

@@ -9,10 +9,13 @@ import { noticeText } from './budgets/notices.ts';
 import { BudgetNotifier } from './budgets/notifier.ts';
 import { Catalog } from './catalog/catalog.ts';
 import type { Model } from './catalog/types.ts';
+import { ConfigVersions } from './config/config-versions.ts';
+import { LiveConfig } from './config/live-config.ts';
 import type { GatewayConfig } from './config/types.ts';
 import { openLedger } from './ledger/index.ts';
 import { createGatewayApp } from './serve/app.ts';
 import { BodyMemoryLimiter } from './serve/body-memory-limiter.ts';
+import { ConfigReloader, type ReloadResult } from './serve/config-reloader.ts';
 import { UpstreamDrains } from './serve/upstream-drains.ts';
 import { InFlight, stoppingError } from './serve/in-flight.ts';
 import type { GatewayServices } from './serve/services.ts';
@@ -20,6 +23,7 @@ import type { Backend } from '../wires/core/backend.ts';
 import { type GatewayObserver, type GatewayState, noopTracer, type Tracer } from '../tracing/index.ts';
 import { GatewayStore } from './store/index.ts';
 import { UpstreamRouter } from './upstream/router.ts';
+import { TagLimiter } from './usage/tags.ts';
 import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
 import { vettedStatus } from './upstream/vetted-status.ts';
 
@@ -28,6 +32,8 @@ const defaultStallTimeoutMs = 120_000;
 
 export interface GatewaySetup {
   readonly config: GatewayConfig;
+  /** Reads the configuration again; undefined: it stays. Rejects with `UsageError` with every fault. */
+  readonly readConfig?: () => Promise<GatewayConfig>;
   /** `sqlite:PATH` or `postgres://...`. */
   readonly database: string;
   /** The resident model of this process, as the provider `local`. */
@@ -53,6 +59,10 @@ export interface Gateway {
   readonly state: () => GatewayState;
   /** Rejects while requests cannot be served. */
   readonly checkReady: () => Promise<void>;
+  /** For the operator. */
+  readonly admin: Pick<GatewayServices, 'ledger' | 'catalog'>;
+  /** Reads the configuration again and replaces it at once, or not at all; undefined where it stays. */
+  readonly reload?: () => Promise<ReloadResult>;
   /**
    * Gives running requests `graceMs` to finish, then aborts and settles them and closes the database. The listener must
    * be closed first.
@@ -62,7 +72,9 @@ export interface Gateway {
 
 /** Opens the database and assembles the gateway. @param basePath path prefix when it is mounted in a host */
 export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<Gateway> {
-  const { config, local, upstreamLimits, onFault, onNotice } = setup;
+  const { local, upstreamLimits, readConfig, onFault, onNotice } = setup;
+  const live = new LiveConfig(setup.config);
+  const { byok, limits } = live;
   const store = await GatewayStore.open({
     url: setup.database,
     replicaId: `gateway-${randomUUID()}`,
@@ -70,7 +82,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
   });
   try {
     const { observer = {} } = setup;
-    const notifier = new BudgetNotifier({ store, webhook: config.webhook, onNotice });
+    const notifier = new BudgetNotifier({ store, webhook: () => live.current.webhook, onNotice });
     const ledger = await openLedger({
       store,
       onFault: onNotice,
@@ -81,19 +93,18 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       },
     });
     const transport = new UndiciTransport({
-      byok: config.byok,
+      byok,
       ...(local ? { local: local.backend } : {}),
       ...(upstreamLimits ? { limits: upstreamLimits } : {}),
     });
     const credentials = new Credentials({
       store,
-      byok: config.byok,
-      masterKeys: config.masterKeys,
+      byok,
+      masterKeys: setup.config.masterKeys,
       probe: (url, options) => vettedStatus(url, options),
       onSecret: setup.onSecret,
     });
     if (setup.onSecret) await credentials.reportSecrets();
-    const { limits } = config;
     const limiter: Limiter = limits.shared
       ? new SharedLimiter({ store, limits, onFault: (error) => onFault('limits', error) })
       : createMemoryLimiter(limits);
@@ -102,12 +113,13 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       limits,
       ...(observer.onBreaker ? { onBreaker: observer.onBreaker } : {}),
     });
+    const catalog = new Catalog(setup.config, local?.models);
     const checkReady = async () => {
       if (inFlight.isDraining) throw stoppingError();
       await store.read((db) => sql`select 1`.execute(db));
     };
     const services: GatewayServices = {
-      catalog: new Catalog(config, local?.models),
+      catalog,
       ledger,
       authenticator: createAuthenticator({ ledger }),
       limiter,
@@ -115,6 +127,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       transport,
       router,
       limits,
+      tags: new TagLimiter(),
       bodyMemory: new BodyMemoryLimiter(limits.maxBodyBytes),
       inFlight,
       upstreamDrains: new UpstreamDrains(),
@@ -124,12 +137,34 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       observer,
       onFault,
     };
+    const reloader =
+      readConfig &&
+      new ConfigReloader({
+        live,
+        versions: new ConfigVersions(store),
+        read: readConfig,
+        onReplaced(next) {
+          catalog.replace(next);
+          transport.retainPools(next.providers);
+          router.retain(next.models);
+        },
+        onNotice,
+      });
+    await reloader?.start();
     notifier.start();
     return {
       app: createGatewayApp(services, basePath),
-      state: () => ({ requestsInFlight: inFlight.count, breakers: router.breakers(), ...ledger.state() }),
+      state: () => ({
+        requestsInFlight: inFlight.count,
+        breakers: router.breakers(),
+        ...(reloader ? { config: reloader.state } : {}),
+        ...ledger.state(),
+      }),
       checkReady,
+      admin: { ledger, catalog },
+      ...(reloader ? { reload: () => reloader.reload() } : {}),
       async close(graceMs) {
+        await reloader?.stop();
         await inFlight.drain(graceMs);
         if (limiter instanceof SharedLimiter) await limiter.close();
         await transport.close();

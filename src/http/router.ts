@@ -6,7 +6,7 @@ import type { NodeBindings } from './exchange.ts';
 /** Method and path of a route. */
 export interface Endpoint {
   /** `GET` also answers `HEAD`; `HEAD` alone is for a path without a `GET`. */
-  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Path template in OpenAPI syntax, such as `/v1/models/{id}`. */
   readonly path: string;
   /** The last parameter takes the rest of the path, which may be empty or contain slashes. */

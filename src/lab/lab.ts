@@ -576,13 +576,13 @@ export class ResidentLab implements Lab {
     await this.#gate.close();
   }
 
-  /** Throws for an embedding model: kernels are compared by the tokens that a model generates. */
+  /** Throws for a model that makes no text: kernels are compared by the tokens that a model generates. */
   #requireGenerativeModel(): void {
     const { id, kind } = this.#options.engine.model;
     if (kind === 'generate') return;
     throw new LabError(
       'not_bindable',
-      `The resident model '${id}' is an embedding model; the lab binds, compares and benchmarks kernels only on models that generate text.`,
+      `The resident model '${id}' ${kind === 'embed' ? 'is an embedding model' : 'ranks documents'}; the lab binds, compares and benchmarks kernels only on models that generate text.`,
     );
   }
 

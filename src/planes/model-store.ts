@@ -39,7 +39,7 @@ export interface ModelCard extends ModelRow {
   readonly metadata: ReadonlyMap<string, unknown>;
   /** Whether the model supports fill-in-the-middle. */
   readonly canInsert: boolean;
-  readonly kind: 'generate' | 'embed';
+  readonly kind: ModelInfo['kind'];
   /** How a text's rows become its embedding. */
   readonly pooling: ModelInfo['pooling'] | undefined;
   readonly defaults: ModelDefaults;

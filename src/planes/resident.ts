@@ -1,4 +1,4 @@
-import { type Engine, EngineError, type ModelInfo } from '../engine/index.ts';
+import { type Engine, EngineError, formatBytes, type ModelInfo } from '../engine/index.ts';
 import { ChatError } from '../chat/index.ts';
 import { GrammarError, type GrammarService } from '../grammar/types.ts';
 import type { Lab } from '../lab/types.ts';
@@ -7,15 +7,14 @@ import { ModelAliases, stripLatestTag } from './model-aliases.ts';
 import type { ModelCard, StoredModel } from './model-store.ts';
 import { HttpError } from '../http/error.ts';
 import { modelNotFoundError, requireKind } from './turn/identity.ts';
-import { ModelSwapGate, type Lease } from './model-swap-gate.ts';
+import { ModelPool, type Lease, type LoadParams, type PoolPlaces } from './model-pool.ts';
 import { safeErrorReason } from '../words/plain-reason.ts';
 
 /** Returns the lab of the resident model; undefined until it is ready. */
 export type LabSource = () => Lab | undefined;
 
 type State =
-  /** `reason`: why the last model could not be loaded. */
-  | { readonly kind: 'none'; readonly reason?: string }
+  | { readonly kind: 'none' }
   /** `isFirst`: the first model of the host; later ones replace another model. */
   | { readonly kind: 'loading'; readonly isFirst: boolean }
   | ({ readonly kind: 'ready' } & ReadyModel);
@@ -23,13 +22,15 @@ type State =
 /** A loaded model with its lab and grammars. */
 export interface LoadedModel {
   readonly engine: Engine;
+  /** Closes the engine with the lab and the grammars. Default: only the engine is closed. */
+  readonly close?: () => Promise<void>;
   /** Called for every request, so that the lab may be created late or replaced. */
   readonly lab?: LabSource;
   readonly grammars?: GrammarService;
 }
 
-/** The resident model and its resources. */
-export interface ReadyModel {
+/** A loaded model and its resources. */
+export interface ReadyModel extends Pick<LoadedModel, 'close'> {
   readonly engine: Engine;
   /** Undefined where the host does not support constrained output. */
   readonly grammars: GrammarService | undefined;
@@ -62,8 +63,10 @@ export interface OtherModels {
   readonly isSame: (model: StoredModel, location: string) => Promise<boolean>;
   /** Reads from a model's header why it cannot be loaded and what kind it is. */
   readonly inspect: (model: StoredModel) => Promise<Pick<ModelCard, 'problem' | 'kind'>>;
-  /** Closes the resident model and loads this one. Undefined where requests may not change the model. */
-  readonly load: ((location: string) => Promise<LoadedModel>) | undefined;
+  /** Loads a model that a request names. Undefined where requests load nothing. */
+  readonly load: ((location: string, params: LoadParams) => Promise<LoadedModel>) | undefined;
+  /** Default: one model, which another one may replace. */
+  readonly places?: PoolPlaces;
 }
 
 const noOthers: OtherModels = {
@@ -73,23 +76,20 @@ const noOthers: OtherModels = {
   load: undefined,
 };
 
-/** The resident model of the host: none, loading or ready. */
+/**
+ * The loaded models of the host: the resident model, which is none, loading or ready, and those beside it: the embedding
+ * model, and models that requests named.
+ */
 export class Resident {
   /** Further names, which `acquire` and `resolveModel` accept. */
   readonly aliases: ModelAliases;
-  #state: State;
+  /** Whether the resident model of the start is still being loaded. */
+  #isStarting: boolean;
   readonly #otherModels: OtherModels;
-  /** Models that are or were resident, by id. */
+  /** Models that are or were loaded because of a request, and the resident ones, by id. */
   readonly #knownModels = new Map<string, KnownModel>();
-  #lastLocation: string | undefined;
   #embeddingModel: ReadyModel | undefined;
-  readonly #swapGate = new ModelSwapGate<ReadyModel>({
-    current: () =>
-      this.#state.kind === 'ready' ? { location: this.#state.location, model: this.#state } : undefined,
-    swap: (location) => this.#swap(location),
-    isIdle: () => this.#isIdle(),
-    absenceError: () => this.#absenceError(),
-  });
+  readonly #pool: ModelPool<ReadyModel>;
 
   constructor(
     start: 'none' | 'loading',
@@ -97,22 +97,39 @@ export class Resident {
     aliases: ModelAliases = new ModelAliases(),
   ) {
     this.aliases = aliases;
-    this.#state = start === 'none' ? { kind: 'none' } : { kind: 'loading', isFirst: true };
+    this.#isStarting = start === 'loading';
     this.#otherModels = otherModels;
+    this.#pool = new ModelPool<ReadyModel>(
+      {
+        load: (location, params) => this.#load(location, params),
+        close: (model) => (model.close ? model.close() : model.engine.close()),
+        memoryBytes: ({ engine }) => engine.stats().memoryBytes,
+        isIdle: ({ engine }) => isIdle(engine),
+        missingBytes: (error) => (error instanceof EngineError ? error.missingBytes : undefined),
+        toLoadError: (location, error) => {
+          const name = location.split(/[/\\]/).at(-1) ?? location;
+          return loadFailedError(name, safeErrorReason(error) + this.#describeMemory(error));
+        },
+        absenceError: (failures) => absenceError(failures),
+      },
+      otherModels.places ?? { count: 1, canReplaceMain: true },
+    );
   }
 
   get state(): State {
-    return this.#state;
+    const ready = this.#pool.main;
+    if (ready) return { kind: 'ready', ...ready };
+    if (this.#isStarting) return { kind: 'loading', isFirst: true };
+    return this.#pool.isMainLoading ? { kind: 'loading', isFirst: false } : { kind: 'none' };
   }
 
   get engine(): Engine | undefined {
-    return this.#state.kind === 'ready' ? this.#state.engine : undefined;
+    return this.#pool.main?.engine;
   }
 
-  /** The models that are loaded: the resident model first, then the embedding model. */
+  /** The models that are loaded: the resident model first, then the embedding model, then those that requests named. */
   get models(): readonly ReadyModel[] {
-    const ready = this.#state.kind === 'ready' ? [this.#state] : [];
-    return [...ready, ...(this.#embeddingModel ? [this.#embeddingModel] : [])];
+    return this.#pool.models;
   }
 
   /** The model for embeddings beside the resident one. */
@@ -125,30 +142,33 @@ export class Resident {
     return this.models.find((model) => model.location === location);
   }
 
-  /** Sets the model for embeddings that stays beside the resident one. It is never swapped. */
-  setEmbeddingModel(engine: Engine, location: string): void {
-    const loadedAt = new Date();
-    this.#embeddingModel = { engine, grammars: undefined, lab: undefined, loadedAt, location };
+  /** Sets the model for embeddings that stays beside the resident one. It is never closed for another model. */
+  setEmbeddingModel(loaded: LoadedModel, location: string): void {
+    this.#embeddingModel = toReadyModel(loaded, location);
+    this.#pool.add(location, this.#embeddingModel, 'fixed');
   }
 
-  /** Whether a request that names another stored model causes a swap. */
-  get canSwap(): boolean {
+  /** Whether a request that names another stored model loads it. */
+  get canLoad(): boolean {
     return this.#otherModels.load !== undefined;
   }
 
+  /** Whether models that requests name are loaded beside the resident one. */
+  get keepsSeveral(): boolean {
+    return this.canLoad && (this.#otherModels.places?.count ?? 1) > 1;
+  }
+
   setReady(engine: Engine, more: Omit<LoadedModel, 'engine'> & { location?: string } = {}): void {
-    const { lab, grammars, location = engine.model.id } = more;
-    const loadedAt = new Date();
-    const previous = this.findKnownModel(location)?.model.id;
-    if (previous !== undefined) this.#knownModels.delete(previous);
-    this.#knownModels.set(engine.model.id, { model: engine.model, location, loadedAt });
-    this.#lastLocation = location;
-    this.#state = { kind: 'ready', engine, grammars, lab, loadedAt, location };
+    const { location = engine.model.id, ...resources } = more;
+    this.#isStarting = false;
+    const ready = toReadyModel({ engine, ...resources }, location);
+    this.#remember(ready);
+    this.#pool.add(location, ready, 'main');
   }
 
   /**
-   * Leases the requested model for the duration of a request: the resident one, by its id or stored name, or another
-   * stored one, which replaces it where the host may swap. The embedding model needs no lease.
+   * Leases the requested model for the duration of a request: a loaded one, by its id or stored name, or another stored
+   * one, which is loaded where requests may do so.
    * @param requestedModel absent: for embeddings the embedding model, otherwise the resident model, whichever it is
    * @param kind the kind the request needs, where it matters; a model of the other kind is refused without loading it
    */
@@ -161,71 +181,72 @@ export class Resident {
     const name = this.aliases.resolve(requestedModel ?? undefined);
     // An alias of `resident` means the resident model, also for embeddings.
     const isResident = name === undefined && typeof requestedModel === 'string';
-    const ready =
-      (isResident ? undefined : await this.#findEmbeddingModel(name, kind)) ??
-      (await this.#lease(name, lease, kind));
+    const location =
+      name === undefined
+        ? isResident || kind !== 'embed'
+          ? undefined
+          : this.#embeddingModel?.location
+        : await this.#locateServable(name, kind);
+    if (location === undefined && !this.#canChange) this.requireModel();
+    const ready = await this.#pool.acquire(location, lease);
     if (kind !== undefined) requireKind(ready.engine.model, kind);
     if (span) span.attributes.model = ready.engine.model.id;
     return ready;
   }
 
-  /** The embedding model, where a request names it, or is for embeddings and names no model. */
-  async #findEmbeddingModel(
-    requestedModel: string | undefined,
-    kind: ModelInfo['kind'] | undefined,
-  ): Promise<ReadyModel | undefined> {
-    const model = this.#embeddingModel;
-    if (!model) return undefined;
-    if (requestedModel === undefined) return kind === 'embed' ? model : undefined;
-    return (await this.#isNameOf(requestedModel, model)) ? model : undefined;
+  /** Whether a request may load another model now: not before the resident model of the start is loaded. */
+  get #canChange(): boolean {
+    return this.canLoad && !this.#isStarting;
   }
 
-  async #isNameOf(requestedModel: string, { engine, location }: ReadyModel): Promise<boolean> {
-    // The resident model's id takes precedence where both have the same.
-    if (stripLatestTag(requestedModel) === this.engine?.model.id) return false;
-    if (stripLatestTag(requestedModel) === engine.model.id) return true;
-    const stored = await this.#otherModels.find(requestedModel);
-    return stored !== undefined && (await this.#otherModels.isSame(stored, location));
-  }
-
-  async #lease(
-    requestedModel: string | undefined,
-    lease: Lease,
-    kind?: ModelInfo['kind'],
-  ): Promise<ReadyModel> {
-    const resolved = requestedModel === undefined ? undefined : await this.resolveModel(requestedModel);
-    // The host does not swap, or has no model yet.
-    if (!this.canSwap || (this.#state.kind === 'loading' && this.#state.isFirst)) return this.requireModel();
-    if (requestedModel !== undefined && resolved) await this.#requireServable(requestedModel, resolved, kind);
-    return await this.#swapGate.acquire(resolved?.location, lease);
+  /** Resolves a name, and refuses a model that cannot serve the request before another one is closed for it. */
+  async #locateServable(requestedModel: string, kind: ModelInfo['kind'] | undefined): Promise<string> {
+    const resolved = await this.resolveModel(requestedModel);
+    const { location, stored } = resolved;
+    const loaded = this.loadedAt(location);
+    if (loaded) {
+      if (kind !== undefined) requireKind(loaded.engine.model, kind);
+      return location;
+    }
+    const known = this.findKnownModel(location)?.model;
+    const inspected = stored
+      ? await this.#otherModels.inspect(stored)
+      : { problem: undefined, kind: known?.kind };
+    if (inspected.problem !== undefined) throw loadFailedError(requestedModel, inspected.problem);
+    if (kind !== undefined && inspected.kind !== undefined)
+      requireKind({ id: stripLatestTag(requestedModel), kind: inspected.kind }, kind, 'stored');
+    return location;
   }
 
   /**
-   * Resolves a model name: the resident model, by its id, stored name or alias, with or without Ollama's tag; where
-   * requests may swap, also another stored model or one that was resident before.
+   * Resolves a model name: a loaded model, by its id, stored name or alias, with or without Ollama's tag; where requests
+   * may load models, also another stored model or one that was loaded before.
    * @throws HttpError where no model has the name
    */
   async resolveModel(nameOrAlias: string): Promise<ResolvedModel> {
     const requestedModel = this.aliases.resolve(nameOrAlias);
     if (requestedModel === undefined) return { location: this.requireModel().location, stored: undefined };
-    const embeddingModel = await this.#findEmbeddingModel(requestedModel, undefined);
-    if (embeddingModel) {
-      const stored = await this.#otherModels.find(requestedModel);
-      return { location: embeddingModel.location, stored };
-    }
-    if (!this.canSwap || (this.#state.kind === 'loading' && this.#state.isFirst)) this.requireModel();
-    const ready = this.#state.kind === 'ready' ? this.#state : undefined;
-    const id = ready?.engine.model.id;
     const name = stripLatestTag(requestedModel);
-    if (ready && name === id) return { location: ready.location, stored: undefined };
+    const main = this.#pool.main;
+    // Where two models have the same id, the resident model's takes precedence.
+    const byId = [main, this.#embeddingModel].find((model) => model?.engine.model.id === name);
+    if (byId && byId === main) return { location: byId.location, stored: undefined };
     const stored = await this.#otherModels.find(requestedModel);
-    if (stored && ready && (await this.#otherModels.isSame(stored, ready.location)))
-      return { location: ready.location, stored };
+    const loaded = byId ?? (stored && (await this.#findSame(stored)));
+    if (loaded) return { location: loaded.location, stored };
+    if (!this.#canChange) this.requireModel();
     const location = stored?.location ?? this.#knownModels.get(name)?.location;
+    const id = this.engine?.model.id;
     if (location === undefined)
-      throw modelNotFoundError(requestedModel, id, this.canSwap ? 'GET /v1/models' : undefined);
-    if (id !== undefined && !this.canSwap) throw notResidentError(requestedModel, id);
+      throw modelNotFoundError(requestedModel, id, this.canLoad ? 'GET /v1/models' : undefined);
+    if (id !== undefined && !this.canLoad) throw notResidentError(requestedModel, id);
     return { location, stored };
+  }
+
+  /** The loaded model whose weights are those of a stored one. */
+  async #findSame(stored: StoredModel): Promise<ReadyModel | undefined> {
+    for (const model of this.models) if (await this.#otherModels.isSame(stored, model.location)) return model;
+    return undefined;
   }
 
   /** The aliases that requests can use now, with the location of their model. */
@@ -242,89 +263,58 @@ export class Resident {
     return (await Promise.all(resolved)).flat();
   }
 
-  /** The model that is or was resident at a location. */
+  /** The model that is or was loaded at a location, except for the embedding model. */
   findKnownModel(location: string): KnownModel | undefined {
     return [...this.#knownModels.values()].find((known) => known.location === location);
   }
 
-  /** Refuses a model that cannot serve the request before the resident one is closed for it. */
-  async #requireServable(
-    requestedModel: string,
-    { location, stored }: ResolvedModel,
-    kind: ModelInfo['kind'] | undefined,
-  ): Promise<void> {
-    if (this.#state.kind === 'ready' && this.#state.location === location) {
-      if (kind !== undefined) requireKind(this.#state.engine.model, kind);
-      return;
-    }
-    const known = this.findKnownModel(location)?.model;
-    const inspected = stored
-      ? await this.#otherModels.inspect(stored)
-      : { problem: undefined, kind: known?.kind };
-    if (inspected.problem !== undefined) throw loadFailedError(requestedModel, inspected.problem);
-    if (kind !== undefined && inspected.kind !== undefined)
-      requireKind({ id: stripLatestTag(requestedModel), kind: inspected.kind }, kind, 'stored');
-  }
-
   /** Pins the resident model for the duration of a request that does not lease it. */
   pin(lease: Lease): void {
-    if (this.#state.kind === 'ready') this.#swapGate.pin(lease);
+    this.#pool.pin(lease);
   }
 
-  /** Loads another model. On failure, reloads the previous one. */
-  async #swap(location: string): Promise<void> {
+  /**
+   * Closes the model at a location as soon as no request uses it, unless another request comes first. The resident model
+   * and the embedding model stay. Nothing happens where none is loaded.
+   */
+  unload(location: string): void {
+    this.#pool.expire(location);
+  }
+
+  /** Whether a model is about to be closed because of `unload`. */
+  isUnloading({ location }: ReadyModel): boolean {
+    return this.#pool.isExpiring(location);
+  }
+
+  /** Where a model did not fit: the loaded models that share the memory. */
+  #describeMemory(error: unknown): string {
+    if (!(error instanceof EngineError) || error.missingBytes === undefined || !this.keepsSeveral) return '';
+    const loaded = this.models.map(
+      ({ engine }) => `${engine.model.id} (${formatBytes(engine.stats().memoryBytes)})`,
+    );
+    return loaded.length === 0 ? '' : `; loaded beside it: ${loaded.join(', ')}`;
+  }
+
+  async #load(location: string, params: LoadParams): Promise<ReadyModel> {
     const { load } = this.#otherModels;
     if (!load) throw new Error('this host keeps its model');
-    const previous = this.#lastLocation;
-    this.#state = { kind: 'loading', isFirst: false };
-    try {
-      const { engine, ...more } = await load(location);
-      this.setReady(engine, { ...more, location });
-    } catch (error) {
-      const reason = safeErrorReason(error);
-      await this.#restore(previous === location ? undefined : previous, reason, load);
-      throw loadFailedError(location.split(/[/\\]/).at(-1) ?? location, reason);
-    }
+    const ready = toReadyModel(await load(location, params), location);
+    this.#remember(ready);
+    return ready;
   }
 
-  async #restore(
-    previous: string | undefined,
-    reason: string,
-    load: NonNullable<OtherModels['load']>,
-  ): Promise<void> {
-    this.#state = { kind: 'none', reason };
-    if (previous === undefined) return;
-    this.#state = { kind: 'loading', isFirst: false };
-    try {
-      const { engine, ...more } = await load(previous);
-      this.setReady(engine, { ...more, location: previous });
-    } catch (error) {
-      this.#state = {
-        kind: 'none',
-        reason: `${reason}; and the previous model failed too: ${safeErrorReason(error)}`,
-      };
-    }
-  }
-
-  #isIdle(): boolean {
-    const stats = this.engine?.stats();
-    return stats === undefined || stats.running + stats.queued + stats.stalledReaders === 0;
-  }
-
-  #absenceError(): HttpError {
-    const reason = this.#state.kind === 'none' ? this.#state.reason : undefined;
-    const message =
-      reason === undefined
-        ? 'No model is resident: the host was started without --gpu. Start it as: node dist/host.js --gpu'
-        : `No model is resident, since the last one could not be loaded: ${reason}. Name a stored model to load it.`;
-    return new HttpError(503, 'no_resident_model', message, { headers: { 'x-should-retry': 'false' } });
+  #remember({ engine, location, loadedAt }: ReadyModel): void {
+    const previous = this.findKnownModel(location)?.model.id;
+    if (previous !== undefined) this.#knownModels.delete(previous);
+    this.#knownModels.set(engine.model.id, { model: engine.model, location, loadedAt });
   }
 
   /** The resident model. @throws HttpError 503 that states why there is none */
   requireModel(): ReadyModel {
-    if (this.#state.kind === 'ready') return this.#state;
-    if (this.#state.kind === 'loading') throw modelLoadingError();
-    throw this.#absenceError();
+    const ready = this.#pool.main;
+    if (ready) return ready;
+    if (this.state.kind === 'loading') throw modelLoadingError();
+    throw absenceError(this.#pool.mainFailures);
   }
 
   /** The lab. @throws HttpError 503 that states why there is none */
@@ -340,6 +330,31 @@ export class Resident {
   }
 }
 
+const toReadyModel = ({ engine, lab, grammars, close }: LoadedModel, location: string): ReadyModel => ({
+  engine,
+  grammars,
+  lab,
+  ...(close ? { close } : {}),
+  loadedAt: new Date(),
+  location,
+});
+
+function isIdle(engine: Engine): boolean {
+  const { running, queued, stalledReaders } = engine.stats();
+  return running + queued + stalledReaders === 0;
+}
+
+/** @param failures why the last model could not be loaded, and then the one before it */
+function absenceError(failures: readonly unknown[]): HttpError {
+  const reasons = failures.map(safeErrorReason);
+  const message =
+    reasons.length === 0
+      ? 'No model is resident: the host was started without --gpu. Start it as: node dist/host.js --gpu'
+      : `No model is resident, since the last one could not be loaded: ${reasons.join('; and the previous model failed too: ')}. ` +
+        'Name a stored model to load it.';
+  return new HttpError(503, 'no_resident_model', message, { headers: { 'x-should-retry': 'false' } });
+}
+
 export const modelLoadingError = (): HttpError =>
   new HttpError(503, 'model_loading', 'Loading model', { headers: { 'retry-after': '1' } });
 
@@ -348,7 +363,7 @@ const notResidentError = (requestedModel: string, resident: string): HttpError =
     404,
     'model_not_resident',
     `The model '${requestedModel.slice(0, 200)}' is stored but not resident; the resident model is '${resident}'. Start the host ` +
-      `with --swap to let requests change it, or with --model ${requestedModel.slice(0, 200)}.`,
+      `with --swap to let requests change it, with --resident 2 to load it beside, or with --model ${requestedModel.slice(0, 200)}.`,
     { param: 'model' },
   );
 

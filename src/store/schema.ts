@@ -304,7 +304,7 @@ interface Completions {
   id: string;
   endpoint_id: string;
   wire: string;
-  operation: 'chat' | 'text_completion' | 'embeddings';
+  operation: 'chat' | 'text_completion' | 'embeddings' | 'rerank';
   /** Same format as `acts.by`; for an agent `agent:<name>`. */
   by: string;
   /** Which model answered. Figures of a gateway are those that it reports. */

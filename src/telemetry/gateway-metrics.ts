@@ -2,6 +2,7 @@ import type {
   AttemptEvent,
   BreakerEvent,
   CommitEvent,
+  ConfigState,
   GatewayObserver,
   GatewayState,
   TraceSink,
@@ -138,6 +139,7 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
         help: 'Whether the circuit breaker of a model is open, so that requests skip it.',
         samples: breakers,
       },
+      ...(state.config ? configFamilies(state.config) : []),
     ];
   }
 
@@ -160,6 +162,29 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
       model: this.#models.labelOf(model),
     };
   }
+}
+
+function configFamilies({ version, isNewest, reloads }: ConfigState): MetricFamily[] {
+  return [
+    {
+      name: 'lathe_gateway_config_version',
+      type: 'gauge',
+      help: 'Version of the configuration in force, which all gateways of the database count.',
+      samples: [{ value: version }],
+    },
+    {
+      name: 'lathe_gateway_config_newest',
+      type: 'gauge',
+      help: 'Whether no other gateway of the database serves a newer, different configuration.',
+      samples: [{ value: isNewest ? 1 : 0 }],
+    },
+    {
+      name: 'lathe_gateway_config_reloads_total',
+      type: 'counter',
+      help: 'Reloads of the configuration.',
+      samples: Object.entries(reloads).map(([outcome, value]) => ({ labels: { outcome }, value })),
+    },
+  ];
 }
 
 interface TokenCounts {

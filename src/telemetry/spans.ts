@@ -51,7 +51,9 @@ const describers: Describers = {
         ...usageAttributes(facts),
         'gen_ai.response.id': id,
         'gen_ai.request.choice.count':
-          facts.operation === 'embeddings' || facts.answers === 1 ? undefined : facts.answers,
+          ['embeddings', 'rerank'].includes(facts.operation) || facts.answers === 1
+            ? undefined
+            : facts.answers,
         'lathe.wire': facts.wire,
         'lathe.queue.duration': toSeconds(facts.queuedMs),
         'lathe.prefill.duration': toSeconds(facts.prefillMs),

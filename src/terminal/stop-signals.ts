@@ -1,8 +1,10 @@
 type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
+/** Signals that ask a service to read its configuration again. */
+type ReloadSignal = 'SIGUSR2' | 'SIGHUP';
 
 /** The process, or a test double. */
 export interface SignalSource {
-  on(signal: StopSignal, listener: () => void): unknown;
+  on(signal: StopSignal | ReloadSignal, listener: () => void): unknown;
 }
 
 /** Within this time, the same signal is one request. */
@@ -16,12 +18,16 @@ export const interruptedExitCode = 130;
  * SIGHUP does not count as a further request: a closing terminal sends it more than once (the shell, then the kernel),
  * and a service manager sends it together with SIGTERM. The same signal within `sameSignalMs` is one request: a service manager
  * signals all processes of a service, of which one may forward it to another.
- * @param now the time in ms
+ * @param options.now the time in ms
+ * @param options.ignoresHangup SIGHUP is no request to stop
  */
 export function onStopSignals(
   source: SignalSource,
   onStop: (request: number) => void,
-  now: () => number = () => performance.now(),
+  {
+    now = () => performance.now(),
+    ignoresHangup = false,
+  }: { readonly now?: () => number; readonly ignoresHangup?: boolean } = {},
 ): void {
   let isStopping = false;
   /** When each signal last counted: those of a key that is held down are further requests. */
@@ -41,5 +47,15 @@ export function onStopSignals(
       begin();
       if (requests > 1) onStop(requests);
     });
-  source.on('SIGHUP', begin);
+  if (!ignoresHangup) source.on('SIGHUP', begin);
+}
+
+/**
+ * Calls `onReload` at SIGUSR2, and at SIGHUP where the process has no terminal that could close.
+ * @param hasTerminal whether the process has a controlling terminal
+ */
+export function onReloadSignals(source: SignalSource, onReload: () => void, hasTerminal: boolean): void {
+  if (process.platform === 'win32') return;
+  source.on('SIGUSR2', onReload);
+  if (!hasTerminal) source.on('SIGHUP', onReload);
 }

@@ -57,9 +57,20 @@ export interface LedgerState {
   readonly queuedOperations: number;
 }
 
+/** The configuration of a gateway that can reload it. */
+export interface ConfigState {
+  readonly version: number;
+  /** Whether it is the newest version of the database's gateways. */
+  readonly isNewest: boolean;
+  /** Number of reloads by their result. */
+  readonly reloads: Readonly<Record<'replaced' | 'unchanged' | 'refused', number>>;
+}
+
 /** The state of a gateway now. */
 export interface GatewayState extends LedgerState {
   readonly requestsInFlight: number;
+  /** Undefined where the configuration stays. */
+  readonly config?: ConfigState;
   /** The breakers of operators' models that were asked since the start. */
   readonly breakers: readonly BreakerEvent[];
 }

@@ -4,6 +4,7 @@ export { rackOf, type TraceSink, noopTracer, Tracer, TraceSpan, type SpanOptions
 export {
   type AttemptEvent,
   type BreakerEvent,
+  type ConfigState,
   combineObservers,
   type CommitEvent,
   type GatewayObserver,

@@ -14,7 +14,7 @@ export interface CompletionAttributes {
     | 'llama-cpp'
     | 'embeddings'
     | 'rerank';
-  readonly operation: 'chat' | 'text_completion' | 'embeddings';
+  readonly operation: 'chat' | 'text_completion' | 'embeddings' | 'rerank';
   /** As `acts.by` of src/store/schema.ts. */
   readonly by: string;
   stream: boolean;
@@ -22,7 +22,7 @@ export interface CompletionAttributes {
   requestedModel?: string;
   /** Id of the model that answers. */
   model?: string;
-  /** Number of choices (`n`), or of embedded texts. */
+  /** Number of choices (`n`), of embedded texts, or of ranked documents. */
   answers?: number;
   promptTokens?: number;
   cachedTokens?: number;

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import axe, { type AxeResults } from 'axe-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
@@ -33,8 +33,13 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     buildHost();
     browser = await TestBrowser.open();
     const folder = freshDataDir();
-    host = startHost(['--gpu', '--port', '0', '--data-dir', folder]);
+    mkdirSync(join(folder, 'models'));
+    const toy = join(repository, 'test/fixtures/architectures/qwen3/model.gguf');
+    cpSync(toy, join(folder, 'models/toy.gguf'));
+    host = startHost(['--gpu', '--resident', '2', '--port', '0', '--data-dir', folder]);
     url = await host.url();
+    const body = JSON.stringify({ model: 'toy' });
+    expect((await fetch(`${url}/api/generate`, { method: 'POST', body })).status).toBe(200);
     token = readFileSync(join(folder, 'bearer.token'), 'utf8').trim();
   });
   afterAll(async () => {
@@ -80,6 +85,15 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
         await close();
       },
     );
+  });
+
+  it('shows the resident model and those that are loaded beside it', async () => {
+    const { page, close } = await opened('');
+    const table = page.getByRole('region', { name: 'Loaded models' });
+    await table.getByRole('cell', { name: 'lathe-tiny' }).waitFor();
+    await table.getByRole('cell', { name: 'tiny-qwen3' }).waitFor();
+    expect(await table.getByRole('cell', { name: /MiB/ }).count()).toBe(2);
+    await close();
   });
 
   it('transfers less than 300 kB for its first view', async () => {

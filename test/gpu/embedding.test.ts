@@ -223,6 +223,11 @@ describe('a file', () => {
   it('with an unsupported pooling is rejected with a list of supported ones', async () => {
     const model = tinyEncoder({ architecture: 'bert', pooling: 4 });
     await expect(loadFromMemory(model)).rejects.toThrow(/pooling_type 4.*mean.*cls.*last/);
+    const unknown = tinyEncoder({ architecture: 'bert', pooling: 5 });
+    await expect(loadFromMemory(unknown)).rejects.toThrow(/pooling_type 5.*mean.*cls.*last/);
+    // Only some architectures have heads that rank.
+    const ranking = tinyModel({ architecture: 'llama', pooling: 4 });
+    await expect(loadFromMemory(ranking)).rejects.toThrow(/pooling_type 4.*mean.*cls.*last/);
   });
 
   it('whose values overflow gives an error instead of NaN', async () => {

@@ -37,10 +37,6 @@ DELETE /v1/messages/batches/msgbatch_1
 POST /v1/messages/batches/msgbatch_1/cancel
 GET /v1/messages/batches/msgbatch_1/results
 POST /v1/complete
-POST /v1/rerank
-POST /v1/reranking
-POST /rerank
-POST /reranking
 POST /models/load
 POST /models/unload
 POST /slots/0

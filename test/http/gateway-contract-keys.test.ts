@@ -170,6 +170,11 @@ describe("the caller's own credential", () => {
       expect(served.lastProviderRequest().key).toBe(ownKey);
     }
     expect((await ask('/v1/balance')).json.remaining_nanodollars).toBe(0);
+    const { data } = (await ask('/v1/usage?by=provider,model')).json;
+    expect(data).toMatchObject([
+      { provider: 'theirs', model: 'theirs-only', requests: 2, spend_nanodollars: 0 },
+    ]);
+    expect(data[0].prompt_tokens).toBeGreaterThan(0);
   });
 
   it("is used in place of the operator's, which is not tried after it", async () => {

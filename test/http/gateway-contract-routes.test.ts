@@ -8,6 +8,7 @@ import {
   receiptFaults,
   servedGateway,
 } from '../support/gateway/served.ts';
+import { reservation, settlement } from '../support/ledger.ts';
 
 type Served = Awaited<ReturnType<typeof servedGateway>>;
 let served: Served;
@@ -15,9 +16,18 @@ const ask: Served['ask'] = (...args) => served.ask(...args);
 
 beforeAll(async () => {
   served = await servedGateway('max_body_bytes = 20_000');
+  const { ledger } = served.books;
+  const [key] = await ledger.keys();
+  if (!key) throw new Error('the gateway has no key');
+  const payer = { accountId: key.accountId, keyId: key.id };
+  await ledger.reserve(reservation(payer, 5n, { requestId: earlierRequest }));
+  await ledger.settle(earlierRequest, settlement(5n));
 });
 afterAll(() => served.close());
 
+/** A request that the usual key sent earlier. */
+const earlierRequest = 'req_1';
+const receiptPath = `/v1/receipts/${earlierRequest}`;
 const messages = [{ role: 'user', content: 'Hello' }];
 /** Bodies that are fine, by their routes. */
 const posts: Readonly<Record<string, object>> = {
@@ -46,6 +56,8 @@ const routes: readonly {
   { path: '/v1/models', allow: 'GET, HEAD', needsKey: true, asks: [{ method: 'GET' }] },
   { path: '/v1/models/plain', allow: 'GET, HEAD', needsKey: true, asks: [{ method: 'GET' }] },
   { path: '/v1/balance', allow: 'GET, HEAD', needsKey: true, asks: [{ method: 'GET' }] },
+  { path: '/v1/usage', allow: 'GET, HEAD', needsKey: true, asks: [{ method: 'GET' }] },
+  { path: receiptPath, allow: 'GET, HEAD', needsKey: true, asks: [{ method: 'GET' }] },
   { path: '/v1/keys', allow: 'GET, HEAD', needsKey: true, asks: [{ method: 'GET' }] },
   {
     path: '/v1/keys/theirs',
@@ -87,7 +99,7 @@ describe('routes', () => {
   it('are all in the document, and no others', async () => {
     const { json } = await ask('/openapi.json', { key: null });
     const documented = Object.keys(json.paths).map((path) =>
-      path.replace('{id}', 'plain').replace('{provider}', 'theirs'),
+      path.replace('{id}', 'plain').replace('{provider}', 'theirs').replace('{request_id}', earlierRequest),
     );
     const here = routes.map(({ path }) => path).filter((path) => path !== '/openapi.json');
     expect(documented.filter((path) => path !== '/openapi.json').sort()).toEqual(here.sort());
@@ -127,8 +139,11 @@ describe('authentication', () => {
     const { secret } = await served.customer();
     const value = header === 'authorization' ? `Bearer ${secret}` : secret;
     for (const { path, asks } of keyed)
-      for (const asking of asks)
-        expect((await ask(path, { ...asking, key: null, headers: { [header]: value } })).status).toBe(200);
+      for (const asking of asks) {
+        const { status } = await ask(path, { ...asking, key: null, headers: { [header]: value } });
+        // The receipt belongs to another key.
+        expect(status, path).toBe(path === receiptPath ? 404 : 200);
+      }
   });
 
   it('answers every failure on every route with the same bytes', async () => {

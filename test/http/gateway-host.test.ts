@@ -117,6 +117,29 @@ to = ["resident"]
     expect(gateway(dataDir, 'ledger', 'audit')).toMatchObject({ ok: true, open_holds: 0 });
   });
 
+  it('counts the usage of the resident model as its price says', async () => {
+    const free = { provider: 'local', model: 'scripted', requests: 5, spend_nanodollars: 0 };
+    const paid = { provider: 'far', model: 'far-1', requests: 1, spend_nanodollars: 105_000 };
+    const response = await fetch(`${url}/usage?by=provider,model`, {
+      headers: { authorization: `Bearer ${client.apiKey}` },
+    });
+    expect(await response.json()).toMatchObject({ data: [paid, free] });
+    expect(gateway(dataDir, 'usage', '--by', 'provider,model')).toMatchObject({ data: [paid, free] });
+  });
+
+  it('serves a changed gateway.toml without a restart', async () => {
+    const file = join(dataDir, 'gateway.toml');
+    writeFileSync(
+      file,
+      readFileSync(file, 'utf8').replace('[[fallbacks]]', '[aliases]\nbest = "far-1"\n[[fallbacks]]'),
+    );
+    await expect
+      .poll(() => host.output.stderr, { timeout: 20_000 })
+      .toContain('version 2 of the configuration is in force');
+    const { model } = await client.chat.completions.create({ model: 'best', messages: question });
+    expect(model).toBe('far-1');
+  });
+
   it('stops with the host, and leaves a consistent ledger', async () => {
     host.kill('SIGTERM');
     expect(await host.exit).toEqual({ code: 0, signal: null });

@@ -79,7 +79,12 @@ async function pool(count: number, healthMs = 50) {
         if (data.length !== 2) throw new Error(`${data.length} frames`);
         return Number(data[1]);
       },
-      { signal: new AbortController().signal, callerId: 'caller' },
+      {
+        signal: new AbortController().signal,
+        callerId: 'caller',
+        stream: true,
+        finished: Promise.resolve(),
+      },
     );
   return { hosts, way, candidate, ask };
 }

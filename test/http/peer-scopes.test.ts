@@ -22,7 +22,7 @@ const expected: Readonly<Record<string, string>> = {
     listLabBenches listLabConfigs getLabConfig`,
   'read infer': `listModels getModel getResponse listInputItems llamaCppModels llamaCppProps llamaCppSlots
     ollamaRunning ollamaVersion ollamaStatus ollamaHasBlob ollamaTags ollamaPs ollamaShow`,
-  infer: `createChatCompletion createCompletion createEmbedding createResponse countResponseTokens compactResponse cancelResponse deleteResponse
+  infer: `createChatCompletion createCompletion createEmbedding createRerank createRerankV2 llamaCppRerank llamaCppReranking llamaCppV1Reranking createResponse countResponseTokens compactResponse cancelResponse deleteResponse
     createMessage countMessageTokens
     llamaCppChatCompletions llamaCppResponses llamaCppCompletion llamaCppCompletions llamaCppInfill llamaCppEmbedding llamaCppEmbeddings
     llamaCppTokenize llamaCppDetokenize llamaCppApplyTemplate

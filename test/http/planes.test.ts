@@ -101,7 +101,10 @@ describe('what the telemetry measures', () => {
     const total = async () => hostTelemetry.strict().parse(await (await get('/host/v1/telemetry')).json());
     const completions = planes
       .flatMap(({ routes }) => routes)
-      .filter(({ completion }) => completion !== undefined && completion.operation !== 'embeddings')
+      .filter(
+        ({ completion }) =>
+          completion !== undefined && !['embeddings', 'rerank'].includes(completion.operation),
+      )
       .map(({ path }) => path);
     const { coverage } = await total();
     expect(coverage.match(/\/[\w/]+/g)?.toSorted()).toEqual(completions.toSorted());

@@ -1,4 +1,5 @@
 import type { FillInTheMiddleTokens } from '../../src/engine/tokenizer/fill-in-the-middle.ts';
+import type { PairEncoder } from '../../src/engine/ranking/pair-encoder.ts';
 import type { ChatTemplate, EncodeOptions, Tokenizer } from '../../src/engine/tokenizer/types.ts';
 import {
   type AdapterFacts,
@@ -10,6 +11,8 @@ import {
   type GenerateRequest,
   type GenerationEvent,
   type ModelInfo,
+  type Ranking,
+  type RankRequest,
   type ReplacedKernel,
 } from '../../src/engine/types.ts';
 
@@ -105,6 +108,10 @@ export interface Script {
   hang?: boolean;
   /** Makes embeddings of so many elements, and no text. */
   embeds?: number;
+  /** Device memory that its model takes. */
+  memoryBytes?: number;
+  /** Ranks documents, and makes neither text nor embeddings. */
+  ranks?: boolean;
 }
 
 /** An engine without a model: fixed texts, delays and failures, and a record of its requests. */
@@ -123,6 +130,8 @@ export class ScriptedEngine implements Engine {
   readonly chatTemplate: ChatTemplate | undefined;
   readonly requests: GenerateRequest[] = [];
   readonly embedRequests: EmbedRequest[] = [];
+  readonly rankRequests: RankRequest[] = [];
+  readonly pairEncoder: PairEncoder | undefined;
   script: Script;
   running = 0;
   aborted = 0;
@@ -134,12 +143,13 @@ export class ScriptedEngine implements Engine {
     this.script = script;
     this.tokenizer = new ByteTokenizer(script.bosId, script.fim);
     this.chatTemplate = 'chatTemplate' in script ? script.chatTemplate : trimmingChatMl;
+    this.pairEncoder = script.ranks ? createScriptedPairs(this.tokenizer) : undefined;
     this.model = {
       id: 'scripted',
       architecture: 'script',
-      kind: script.embeds === undefined ? 'generate' : 'embed',
+      kind: script.ranks ? 'rerank' : script.embeds === undefined ? 'generate' : 'embed',
       embeddingDimensions: script.embeds ?? 8,
-      pooling: script.embeds === undefined ? 'last' : 'mean',
+      pooling: script.ranks ? 'rank' : script.embeds === undefined ? 'last' : 'mean',
       parameters: 1,
       quantization: 'F32',
       contextLength: script.contextLength ?? 4096,
@@ -254,6 +264,27 @@ export class ScriptedEngine implements Engine {
     }
   }
 
+  /** The score of a document is the number of its tokens that are in the query, less two. */
+  async rank(request: RankRequest): Promise<Ranking> {
+    const { fail, hang, delayMs = 0 } = this.script;
+    this.rankRequests.push(request);
+    this.running++;
+    try {
+      if (hang) await new Promise(() => {});
+      if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
+      request.signal?.throwIfAborted();
+      if (fail) throw fail.error;
+      const scores = request.pairs.map(({ tokens, document }) => {
+        const query = new Set(tokens.slice(0, document));
+        return tokens.slice(document).filter((id) => query.has(id)).length - 2;
+      });
+      const promptTokens = request.pairs.reduce((sum, { tokens }) => sum + tokens.length, 0);
+      return { scores, promptTokens };
+    } finally {
+      this.running--;
+    }
+  }
+
   stats(): EngineStats {
     return {
       slots: this.script.capacity ?? 8,
@@ -261,6 +292,7 @@ export class ScriptedEngine implements Engine {
       queued: 0,
       completions: 0,
       embeddings: 0,
+      rankedDocuments: 0,
       promptTokens: 0,
       completionTokens: 0,
       cachedTokens: 0,
@@ -269,7 +301,7 @@ export class ScriptedEngine implements Engine {
       pageTokens: 32,
       stalledReaders: 0,
       preemptions: 0,
-      memoryBytes: 4096,
+      memoryBytes: this.script.memoryBytes ?? 4096,
       speculation: { drafted: 0, accepted: 0 },
     };
   }
@@ -279,3 +311,9 @@ export class ScriptedEngine implements Engine {
     return Promise.resolve();
   }
 }
+
+/** A query, a token that is in no text, and the document. */
+const createScriptedPairs = (tokenizer: Tokenizer): PairEncoder => ({
+  encodeQuery: (query) => ({ before: [...tokenizer.encode(query), 0], after: [] }),
+  encodeDocument: (document) => tokenizer.encode(document),
+});

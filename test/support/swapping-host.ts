@@ -10,6 +10,7 @@ import { Tracer } from '../../src/tracing/index.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { freshDataDir } from './host.ts';
 import { storeAt } from './model-store.ts';
+import { EngineError } from '../../src/engine/types.ts';
 import { type Script, ScriptedEngine } from './scripted-engine.ts';
 import { createSpanRecorder } from './span-recorder.ts';
 
@@ -17,9 +18,13 @@ export interface Swapping {
   /** What each model answers; its name is its id, and `/name` its place. */
   readonly models: Readonly<Record<string, Script>>;
   readonly swap?: boolean;
+  /** How many models stay loaded. */
+  readonly resident?: number;
+  /** Bytes that all models may take together. */
+  readonly memoryBytes?: number;
   /** Further names, with what they stand for. */
   readonly aliases?: Readonly<Record<string, string>>;
-  /** Name of the model that stays beside the resident one for embeddings. */
+  /** Name of the model that stays loaded for embeddings. */
   readonly embeddingModel?: string;
   readonly loadMs?: number;
   /** Awaited by each load: holds it until the test says so. */
@@ -31,7 +36,9 @@ export interface Swapping {
 /** A host over scripted engines that changes its model; the first of `models` is resident. */
 export async function swappingHost({
   models,
-  swap = true,
+  resident: count = 1,
+  swap = count === 1,
+  memoryBytes = Number.POSITIVE_INFINITY,
   aliases = {},
   embeddingModel,
   loadMs = 5,
@@ -41,21 +48,27 @@ export async function swappingHost({
   const loads: string[] = [];
   const engines: ScriptedEngine[] = [];
   const overlaps: string[] = [];
-  let current: ScriptedEngine | undefined;
+  const open = new Set<ScriptedEngine>();
+  const usedBytes = () => [...open].reduce((sum, engine) => sum + engine.stats().memoryBytes, 0);
   const load = async (location: string) => {
-    if (current && current.running > 0) overlaps.push(`${current.model.id} was closed while it answered`);
-    await current?.close();
-    current = undefined;
     loads.push(location);
     await new Promise((resolve) => setTimeout(resolve, loadMs));
     await hold?.(location);
     if (broken(location)) throw new Error(`${location} is broken`);
     const id = location.slice(1);
     const engine = new ScriptedEngine({ answer: () => [id], ...models[id] });
+    const missingBytes = usedBytes() + engine.stats().memoryBytes - memoryBytes;
+    if (missingBytes > 0)
+      throw new EngineError('model_too_large', `${missingBytes} bytes are missing`, { missingBytes });
     Object.assign(engine.model, { id });
     engines.push(engine);
-    current = engine;
-    return { engine };
+    open.add(engine);
+    const close = async () => {
+      if (engine.running > 0) overlaps.push(`${engine.model.id} was closed while it answered`);
+      open.delete(engine);
+      await engine.close();
+    };
+    return { engine, close };
   };
   const store = storeAt(freshDataDir());
   const find = async (name: string): Promise<StoredModel | undefined> =>
@@ -72,18 +85,19 @@ export async function swappingHost({
         kind: models[name]?.embeds === undefined ? ('generate' as const) : ('embed' as const),
       };
     },
-    load: swap ? load : undefined,
+    load: swap || count > 1 ? load : undefined,
+    places: { count, canReplaceMain: swap },
   };
   const names = new ModelAliases(Object.entries(aliases).map(([name, target]) => ({ name, target })));
   const resident = new Resident('loading', others, names);
   const [first = ''] = Object.keys(models);
-  const { engine } = await load(`/${first}`);
-  resident.setReady(engine, { location: `/${first}` });
+  const { engine, close: closeFirst } = await load(`/${first}`);
+  resident.setReady(engine, { location: `/${first}`, close: closeFirst });
   loads.length = 0;
   const embedder = embeddingModel === undefined ? undefined : new ScriptedEngine(models[embeddingModel]);
   if (embedder) {
     Object.assign(embedder.model, { id: `${embeddingModel}-id` });
-    resident.setEmbeddingModel(embedder, `/${embeddingModel}`);
+    resident.setEmbeddingModel({ engine: embedder }, `/${embeddingModel}`);
   }
   const stopping = new AbortController();
   const served = new ServedCounters();

@@ -135,6 +135,38 @@ describe('chooseCapacity', () => {
     expect(pages).toBeGreaterThanOrEqual(context / pageTokens);
   });
 
+  it('takes a share of the memory for keys and values, and at least one context', () => {
+    const one = request({ memoryBytes: 6 * GiB });
+    const { context, pages } = chooseCapacity(one);
+    expect(context).toBe(32768);
+    const cacheBytes = pages * pageBytes(shape);
+    const half = chooseCapacity({ ...one, cacheShare: 1 / 2 });
+    expect(half.context).toBe(context);
+    expect(half.pages * pageBytes(shape)).toBeLessThanOrEqual(cacheBytes / 2 + pageBytes(shape));
+    expect(half.pages).toBeGreaterThan(pages / 2 - 2);
+    expect(chooseCapacity({ ...one, cacheShare: 1 / 64 }).pages).toBe(context / pageTokens);
+    expect(chooseCapacity({ ...one, memoryBytes: undefined, cacheShare: 1 / 2 })).toEqual(
+      chooseCapacity({ ...one, memoryBytes: undefined }),
+    );
+  });
+
+  it('refuses a default context that would have to shrink where asked to keep it, with the missing bytes', () => {
+    const one = request({ weightBytes: GiB, memoryBytes: 2 * GiB });
+    expect(chooseCapacity(one).context).toBeLessThan(32768);
+    const error = refusal({ ...one, keepsContext: true });
+    expect(error.message).toContain('context of 32768 tokens');
+    const missing = error.missingBytes ?? 0;
+    expect(missing).toBeGreaterThan(0);
+    const enough = { ...one, keepsContext: true, memoryBytes: 2 * GiB + missing };
+    expect(chooseCapacity(enough).context).toBe(32768);
+    expect(refusal({ ...enough, memoryBytes: enough.memoryBytes - pageBytes(shape) }).missingBytes).toBe(
+      pageBytes(shape),
+    );
+    // More memory does not help where the adapter binds too little.
+    const narrow = { ...one, keepsContext: true, context: 131_072, maxBindingBytes: 2 ** 20 };
+    expect(refusal(narrow).missingBytes).toBeUndefined();
+  });
+
   it('rejects an explicit context that does not fit, with both sizes and a suggestion', () => {
     const error = refusal(request({ context: 131_072, memoryBytes: 4 * GiB }));
     expect(error.code).toBe('model_too_large');

@@ -19,7 +19,7 @@ const toml = (source: string) => parseSettings(source, 'host.toml', '/etc/lathe'
 describe('the command line', () => {
   test('every flag is parsed', () => {
     const command = parseCommandLine(
-      '--gpu --model m.gguf --draft small.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --dawn-features disable_robustness --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --verify full --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2 --otlp-endpoint http://c:4318 --store-responses --response-retention 7 --metrics-compat vllm --client-weight peer:desk=4 --client-weight address:::1=0.5 --tls-cert c.pem --tls-key k.pem --alias gpt-4o-mini=resident --alias=x:latest=m --allowed-origin http://localhost:* --allowed-origin=app://* --embedding-model e.gguf --no-truncate'.split(
+      '--gpu --model m.gguf --draft small.gguf --host 127.0.0.1 --port 0 --control-port 8081 --data-dir /d --config h.toml --adapter llvm --dawn-features disable_robustness --context 512 --parallel 2 --queue 3 --kv-cache-bytes 1048576 --no-speculation --exact --kernels fast --trust-key ed25519:0123456789abcdef --trust-key=ed25519:fedcba9876543210 --allow-unverified-kernels --retune --verify full --quiet --allowed-host a --allowed-host=b --database sqlite:/d/x.db --bearer-token-file t --enable-workflow one --enable-workflow two --enable-all-workflows --no-cancelled-state --external-sessions 9 --heartbeat-secs 2 --otlp-endpoint http://c:4318 --store-responses --response-retention 7 --metrics-compat vllm --client-weight peer:desk=4 --client-weight address:::1=0.5 --tls-cert c.pem --tls-key k.pem --alias gpt-4o-mini=resident --alias=x:latest=m --allowed-origin http://localhost:* --allowed-origin=app://* --embedding-model e.gguf --no-truncate --resident 3 --resident-bytes 8000000000'.split(
         ' ',
       ),
     );
@@ -43,6 +43,8 @@ describe('the command line', () => {
         kv_cache_bytes: 1048576,
         no_speculation: true,
         no_truncate: true,
+        resident: 3,
+        resident_bytes: 8_000_000_000,
         exact: true,
         kernels: 'fast',
         trust_key: ['ed25519:0123456789abcdef', 'ed25519:fedcba9876543210'],
@@ -295,7 +297,7 @@ describe('the command line', () => {
 describe('the TOML file', () => {
   test('every option is a key, with _ or -', () => {
     const source = `gpu = true\nmodel = "tiny"\ndraft = "tinier"\nquantize = "q8_0"\nhost = "::1"\nport = 0\ncontrol-port = 1\ndata_dir = "/d"\nadapter = "a"\ndawn_features = ["disable_robustness"]
-context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nverify = "off"\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\notlp-endpoint = "https://c/otlp?key=k"\nallowed_host = ["x"]\nstore_responses = true\nresponse-retention = 1\nquiet = false\nmetrics_compat = "vllm"\nclient_weight = ["account:a=2"]\ntls_cert = "c.pem"\ntls_key = "/k.pem"\nalias = ["a=b"]\nallowed_origin = ["*"]\nembedding_model = "e"\nno_truncate = true\n`;
+context = 9\nparallel = 1\nqueue = 0\nkv_cache_bytes = 1\nno_speculation = true\nexact = true\nkernels = "k"\ntrust-key = ["ed25519:0123456789abcdef"]\nallow_unverified_kernels = true\nretune = true\nverify = "off"\nswap = true\ndatabase = "postgres://h/d"\nbearer_token_file = "t"\ngateway_config = "g.toml"\nenable-workflow = ["w"]\nenable_all_workflows = false\nno_cancelled_state = true\nexternal_sessions = 1\nheartbeat_secs = 3600\notlp-endpoint = "https://c/otlp?key=k"\nallowed_host = ["x"]\nstore_responses = true\nresponse-retention = 1\nquiet = false\nmetrics_compat = "vllm"\nclient_weight = ["account:a=2"]\ntls_cert = "c.pem"\ntls_key = "/k.pem"\nalias = ["a=b"]\nallowed_origin = ["*"]\nembedding_model = "e"\nno_truncate = true\nresident = 1\nresident-bytes = 1\n`;
     const options = toml(source);
     expect(new Set(Object.keys(options))).toEqual(new Set(optionNames));
     expect(options.control_port).toBe(1);

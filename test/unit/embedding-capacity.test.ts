@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { CapacityRequest } from '../../src/engine/memory/capacity.ts';
 import { chooseEmbeddingCapacity } from '../../src/engine/memory/embedding-capacity.ts';
 import type { Embedding, Shape } from '../../src/engine/graph/graph.ts';
+import { EngineError } from '../../src/engine/types.ts';
 import { largestBinding, pageBytes, workspaceBytes } from '../../src/engine/memory/memory.ts';
 
 const whole: Embedding = {
@@ -51,6 +52,26 @@ describe('the capacity of an embedding model', () => {
     // 32 texts of 16 tokens each take a page apiece; one of 512 takes 16.
     expect(pages).toBeGreaterThanOrEqual(32 + 512 / 32 - 1);
     expect(pages).toBeLessThan(64);
+  });
+
+  it('keeps its default context where asked to, or says how many bytes are missing', () => {
+    const memoryBytes = 45e6 + 40e6;
+    const one = request(whole, 8192, { memoryBytes });
+    expect(chooseEmbeddingCapacity(one, whole).context).toBeLessThan(2048);
+    const refuse = (more: Partial<CapacityRequest>) => {
+      try {
+        chooseEmbeddingCapacity({ ...one, keepsContext: true, ...more }, whole);
+      } catch (error) {
+        if (error instanceof EngineError) return error.missingBytes;
+      }
+      throw new Error('it was not refused');
+    };
+    const missing = refuse({}) ?? 0;
+    expect(missing).toBeGreaterThan(0);
+    const enough = { ...one, keepsContext: true, memoryBytes: memoryBytes + missing };
+    expect(chooseEmbeddingCapacity(enough, whole).context).toBe(2048);
+    expect(refuse({ memoryBytes: memoryBytes + missing - 1 })).toBe(1);
+    expect(refuse({ context: 2048, maxBindingBytes: 2 ** 16 })).toBeUndefined();
   });
 
   it('the default context is at most 2048', () => {

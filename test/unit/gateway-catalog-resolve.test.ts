@@ -205,6 +205,57 @@ describe("callers' own credentials", () => {
   });
 });
 
+describe('a model with deployments', () => {
+  const deployments = (...providers: readonly string[]) =>
+    providers.map((id) => `[[models.deployments]]\nprovider = "${id}"\n`).join('');
+  const deployed = async () => {
+    const extended = source
+      .replace(
+        '[aliases]',
+        `${model('many', 'openai').replace('provider = "openai"\n', '')}${deployments('openai', 'pool', 'closed')}
+${model('theirs', 'closed').replace('provider = "closed"\n', '')}${deployments('closed')}
+[aliases]`,
+      )
+      .replace('to = ["vendor/open-8b", ', 'to = ["many", ');
+    return new Catalog(await new GatewayFile(extended, { name: 'gateway.toml', folder: '/', env }).config());
+  };
+  const providersOf = (candidates: readonly { model: { provider: { id: string } } }[]) =>
+    candidates.map((one) => one.model.provider.id);
+
+  test('has a candidate for each one that the operator has a credential for, in the order of the file', async () => {
+    const { candidates, model: found, reason } = await (await deployed()).resolve('many', none);
+    expect(providersOf(candidates)).toEqual(['openai', 'pool']);
+    expect(candidates.map(({ route }) => route?.deployment.id)).toEqual(['openai/many', 'pool/many']);
+    expect([found.id, reason]).toEqual(['many', 'as_requested']);
+    expect(candidates.every(({ model: one }) => one.id === 'many' && one.routing === undefined)).toBe(true);
+  });
+
+  test('has as a fallback all of its deployments', async () => {
+    const { candidates } = await (await deployed()).resolve('gpt-5', none);
+    expect(idsOf(candidates)).toEqual(['gpt-5', 'many', 'many', 'gpt-5-mini']);
+  });
+
+  test('has those of one provider as provider/id', async () => {
+    const { candidates } = await (await deployed()).resolve('pool/many', none);
+    expect(providersOf(candidates)).toEqual(['pool']);
+    const error = await refused((await deployed()).resolve('closed/many', none));
+    expect(error.message).toMatch(/needs a key of your own for the provider closed/);
+  });
+
+  test("has only those of the caller's own credentials, where there are some", async () => {
+    const asker = { ...none, findCredential: credentials(own('closed')) };
+    const { candidates } = await (await deployed()).resolve('many', asker);
+    expect(candidates.map(({ credential }) => credential)).toEqual([
+      { kind: 'byok', provider: 'closed', apiKey: 'sk-own-closed' },
+    ]);
+    const listed = async (findCredential: typeof asker.findCredential) =>
+      (await (await deployed()).listFor(undefined, findCredential)).map(({ id }) => id);
+    expect(await listed(none.findCredential)).toContain('many');
+    expect(await listed(none.findCredential)).not.toContain('theirs');
+    expect(await listed(asker.findCredential)).toContain('theirs');
+  });
+});
+
 describe('fallbacks', () => {
   test("are in the caller's order, then the configuration's; unusable ones are left out", async () => {
     const plain = await catalog.resolve('gpt-5', none);

@@ -9,6 +9,7 @@ import { gatewayMain } from '../../src/gateway/cli/main.ts';
 import { formatDollars, parseNanodollars } from '../../src/gateway/cli/money.ts';
 import { openGatewayDatabase } from '../../src/gateway/cli/gateway-database.ts';
 import type { CliEnvironment, ServeOptions } from '../../src/gateway/cli/types.ts';
+import { ledgerOn, reservation, settlement } from '../support/ledger.ts';
 
 let folder = '';
 let database = '';
@@ -63,6 +64,7 @@ async function run(args: readonly string[], more: Partial<CliEnvironment> = {}):
     stdout: { write: (text: string) => (result.out += text) },
     stderr: { write: (text: string) => (result.err += text) },
     signals: { on: () => undefined },
+    hasTerminal: true,
     exit: (code) => (result.code = code),
     now: () => new Date('2026-11-22T00:00:00.000Z'),
     serve: () => Promise.reject(new Error('not served here')),
@@ -268,6 +270,108 @@ describe('accounts and keys', () => {
   });
 });
 
+describe('usage', () => {
+  const usage = (...args: string[]) => onBooks('usage', ...args);
+
+  /** Usage of two accounts on two days, as the ledger records it. */
+  async function spendSome() {
+    const ids: string[] = [];
+    for (const [day, name, tag, cost] of [
+      ['2026-11-21', 'acme', '=1+1', 1n],
+      ['2026-11-22', 'acme', 'a, "b"', 1_234_567n],
+      ['2026-11-22', 'beta', '', 0n],
+    ] as const) {
+      const now = () => new Date(`${day}T23:59:59.999Z`);
+      const opened = await ledgerOn(database, { now });
+      const { ledger } = opened;
+      const known = (await ledger.accounts()).find((one) => one.name === name);
+      const account = known ?? (await ledger.createAccount(name, { credit: 10n ** 9n }));
+      const { row } = await ledger.createKey({ account: account.id });
+      const requested = reservation({ accountId: account.id, keyId: row.id }, 2_000_000n, { tag });
+      await ledger.reserve(requested);
+      await ledger.settle(requested.requestId, settlement(cost));
+      ids.push(account.id);
+      await opened.close();
+    }
+    return ids;
+  }
+
+  test('is shown in exact dollars, as a table, JSON and CSV', async () => {
+    const [acme] = await spendSome();
+    expect((await usage()).out).toBe(
+      `MODEL  REQUESTS  PROMPT  CACHED  COMPLETION  SPEND
+one    3         48      9       12          $0.001234568
+TOTAL  3         48      9       12          $0.001234568
+`,
+    );
+    expect((await usage('--by', 'account,tag', '--since', '1d')).out).toMatch(
+      /^ACCOUNT +TAG .*\nacme +a, "b" .*\$0.001234567\nbeta +- .*\$0.00\nTOTAL /,
+    );
+    expect(await json('usage', '--by', 'account', '--account', 'acme', '--until', '2026-11-21')).toEqual({
+      object: 'list',
+      since: '2026-10-24',
+      until: '2026-11-21',
+      by: ['account'],
+      data: [
+        {
+          account: acme,
+          requests: 1,
+          prompt_tokens: 16,
+          cached_tokens: 3,
+          completion_tokens: 4,
+          spend_nanodollars: 1,
+          spend_usd: '0.000000001',
+        },
+      ],
+      total: expect.objectContaining({ spend_nanodollars: 1 }),
+    });
+    // A cell that a spreadsheet would take for a formula is marked as text.
+    expect((await usage('--by', 'day,tag', '--csv', '--since', '2026-11')).out).toBe(
+      [
+        'day,tag,requests,prompt_tokens,cached_tokens,completion_tokens,spend_usd',
+        "2026-11-21,'=1+1,1,16,3,4,0.000000001",
+        '2026-11-22,,1,16,3,4,0.000000000',
+        '2026-11-22,"a, ""b""",1,16,3,4,0.001234567',
+        '',
+      ].join('\r\n'),
+    );
+  });
+
+  test('is empty where nothing was used', async () => {
+    expect((await usage('--by', 'model,day')).out).toMatch(/^MODEL +DAY .*\nTOTAL .* \$0.00\n$/);
+    expect((await usage('--csv')).out).toMatch(/^model,.*\r\n$/);
+  });
+
+  test.each([
+    [
+      ['--by', 'modle'],
+      "--by: expected some of day, month, key, account, provider, model, tag, separated by commas, got 'modle' (did you mean 'model'?)",
+    ],
+    [
+      ['--since', '12h'],
+      "--since: expected a number of days up to 3660d such as 30d, a date such as 2026-01-31, or a month such as 2026-01, got '12h'",
+    ],
+    [
+      ['--until', '30d'],
+      "--until: expected a date such as 2026-01-31, or a month such as 2026-01, got '30d'",
+    ],
+    [['--since', '2026-12'], '--since: expected a day up to 2026-11-22, got 2026-12-01'],
+    [['--csv', '--json'], '--csv and --json exclude each other'],
+    [['--csv=x'], "--csv takes no value, got 'x'"],
+    [['--models', 'a'], '--models does not belong to the command usage'],
+  ])('%j is refused with what is expected', async (args, message) => {
+    const { code, out, err } = await usage(...args);
+    expect([code, out]).toEqual([2, '']);
+    expect(err).toContain(`lathe: ${message}\n`);
+  });
+
+  test('--csv belongs to no other command', async () => {
+    expect((await onBooks('key', 'list', '--csv')).err).toContain(
+      '--csv does not belong to the command key list',
+    );
+  });
+});
+
 describe('credentials', () => {
   test('an endpoint is added, listed without its key, re-encrypted and removed', async () => {
     await onBooks('account', 'create', 'acme');
@@ -319,6 +423,50 @@ describe('catalog check', () => {
     for (const secret of Object.values(env)) expect(out + text).not.toContain(secret);
   });
 
+  test('shows the deployments of a model', async () => {
+    const file = join(folder, 'deployments.toml');
+    const text = (await readFile(config, 'utf8'))
+      .replace('provider = "p"\n', 'routing = "least_cost"\nsticky = true\n')
+      .replace(
+        '[aliases]',
+        `[[models.deployments]]
+provider = "p"
+weight = 2
+concurrency = 8
+[[models.deployments]]
+provider = "p"
+upstream = "large"
+requests_per_minute = 60
+[aliases]`,
+      );
+    await writeFile(file, text);
+    const { out, err, code } = await run(['catalog', 'check', '--config', file]);
+    expect([out, code]).toEqual([expect.stringMatching(/^small +p +set .*\nsmall +p +set /m), 0]);
+    expect(out).toContain(
+      'small is routed by least_cost, sticky: p/small (weight 2, 8 at once); p/large (weight 1, 60 requests a minute)\n',
+    );
+    expect(err).toContain('all deployments of small have the same prices');
+    const { out: body } = await run(['catalog', 'check', '--config', file, '--json']);
+    expect(JSON.parse(body)).toMatchObject({
+      models: [
+        {
+          id: 'small',
+          routing: 'least_cost',
+          sticky: true,
+          deployments: [
+            { provider: 'p', upstream: 'small', weight: 2, concurrency: 8 },
+            {
+              provider: 'p',
+              upstream: 'large',
+              requests_per_minute: 60,
+              pricing: { in_usd_per_mtok: '0.075' },
+            },
+          ],
+        },
+      ],
+    });
+  });
+
   test('reports all faults and exits with 1', async () => {
     const refused = await run(['catalog', 'check', '--config', config], { env: {} });
     expect(refused.code).toBe(1);
@@ -345,6 +493,7 @@ describe('serve', () => {
           served = options;
           return Promise.resolve({
             port: 4567,
+            reload: () => Promise.resolve(),
             stop: (graceMs) => {
               stopped.push(graceMs);
               return Promise.resolve();
@@ -358,6 +507,7 @@ describe('serve', () => {
     expect(done.out).toBe('lathe gateway ready on http://127.0.0.1:4567: 1 model of 1 provider\n');
     expect(served).toMatchObject({ database, host: '127.0.0.1', port: 0 });
     expect(served?.config.models[0]?.id).toBe('small');
+    expect((await served?.readConfig())?.models[0]?.id).toBe('small');
     listeners.get('SIGTERM')?.();
     listeners.get('SIGINT')?.();
     expect(await ended.promise).toBe(0);
@@ -367,11 +517,12 @@ describe('serve', () => {
   test('handles signals before it says that it is ready', async () => {
     const order: string[] = [];
     await run(['serve', '--config', config, '--database', database, '--port', '0'], {
-      serve: () => Promise.resolve({ port: 4567, stop: () => Promise.resolve() }),
+      serve: () =>
+        Promise.resolve({ port: 4567, reload: () => Promise.resolve(), stop: () => Promise.resolve() }),
       signals: { on: (name) => order.push(name) },
       stdout: { write: () => order.push('ready line') > 0 },
     });
-    expect(order).toEqual(['SIGINT', 'SIGTERM', 'SIGHUP', 'ready line']);
+    expect(order).toEqual(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2', 'ready line']);
   });
 
   test.each([
@@ -414,7 +565,8 @@ describe('serve', () => {
     const { out } = await run(['catalog', 'check', '--config', open, '--json']);
     expect(JSON.parse(out)).toMatchObject({ ok: true, remarks: [expect.stringContaining('p.test')] });
     const served = await run(['serve', '--config', open, '--database', database], {
-      serve: () => Promise.resolve({ port: 1, stop: () => Promise.resolve() }),
+      serve: () =>
+        Promise.resolve({ port: 1, reload: () => Promise.resolve(), stop: () => Promise.resolve() }),
     });
     expect(served).toMatchObject({ code: 0 });
     expect(served.err).toContain('over plain http');

@@ -224,6 +224,16 @@ describe('docs/gateway.md', () => {
     expect(quoted).toMatch(/^models\[0\]\.in_usd_per_mtok: expected decimal text/);
   });
 
+  test('has an example of deployments that loads', async () => {
+    const source = /```toml\n(\[\[models\]\].*?)```/s.exec(page)?.[1] ?? '';
+    const providers = ['east', 'west']
+      .map((id) => `[[providers]]\nid = "${id}"\nwire = "openai-chat"\nbase_url = "http://${id}/v1"\n`)
+      .join('');
+    const place = { name: 'gateway.toml', folder: '/', env: {} };
+    const { models } = await new GatewayFile(providers + source, place).config();
+    expect(models[0]?.routing?.deployments.map(({ id }) => id)).toEqual(['east/chat', 'west/chat-2026']);
+  });
+
   test('has the commands of the program', () => {
     const lines = [
       ...page.matchAll(/node dist\/gateway\.js ([a-z][^#&)\n]*)/g),

@@ -46,6 +46,11 @@ out_usd_per_mtok = "2"
 ${more}
 `;
 
+/** A model with these deployments. @param settings lines of the model */
+const deployed = (settings: string, ...deployments: readonly string[]) =>
+  model('m', settings).replace('provider = "p"\n', '') +
+  deployments.map((lines) => `[[models.deployments]]\n${lines}\n`).join('');
+
 let folder = '';
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'lathe-gateway-config-'));
@@ -125,6 +130,45 @@ auto = "m"
     });
     expect(models[0]?.provider).toBe(providers[0]);
     expect([...aliases]).toEqual([['auto', 'm']]);
+  });
+
+  test('deployments: each with its provider, name, share, limits and prices', async () => {
+    const source = `${provider}${provider.replace('"p"', '"q"')}${deployed(
+      'routing = "weighted"\nsticky = true\nupstream = "m-1"\ncache_read_usd_per_mtok = "0.01"',
+      'provider = "p"\nweight = 3\nconcurrency = 8',
+      `provider = "q"
+upstream = "m-2"
+requests_per_minute = 60
+in_usd_per_mtok = "0.05"
+out_usd_per_mtok = "1"
+long_context = { over = 500, in_usd_per_mtok = "0.1", out_usd_per_mtok = "2" }`,
+      'provider = "q"',
+    )}`;
+    const { models, providers } = await configOf(source);
+    const [first] = models;
+    expect(first?.routing).toMatchObject({
+      strategy: 'weighted',
+      sticky: true,
+      deployments: [
+        { id: 'p/m-1', weight: 3, priority: 1, requestsPerMinute: undefined, concurrency: 8 },
+        { id: 'q/m-2', weight: 1, priority: 1, requestsPerMinute: 60, concurrency: undefined },
+        { id: 'q/m-1' },
+      ],
+    });
+    const served = first?.routing?.deployments.map(({ model: one }) => one) ?? [];
+    expect(served.map(({ provider: one }) => providers.indexOf(one as never))).toEqual([0, 1, 1]);
+    expect(served.map(({ upstream }) => upstream)).toEqual(['m-1', 'm-2', 'm-1']);
+    // A deployment without prices has all of the model's; one with a price has none of them.
+    expect(served.map(({ price }) => [price.input, price.output, price.cacheRead])).toEqual([
+      [75_000n, 2_000_000n, 10_000n],
+      [50_000n, 1_000_000n, 50_000n],
+      [75_000n, 2_000_000n, 10_000n],
+    ]);
+    expect(served.map(({ price }) => price.longContext?.over)).toEqual([undefined, 500, undefined]);
+    // The model itself is as its first deployment serves it.
+    expect(first).toMatchObject({ id: 'm', upstream: 'm-1', provider: providers[0] });
+    const [plain] = (await configOf(provider + deployed('', 'provider = "p"'))).models;
+    expect(plain?.routing).toMatchObject({ strategy: 'priority', sticky: false });
   });
 
   test('secrets come from variables and files beside the configuration', async () => {
@@ -404,6 +448,79 @@ to = []
       'database = "sqlite:x"\ndatabase_env = "KEY"',
       [/:2: database_env: database is set too/],
     ],
+    [
+      'no provider',
+      provider + model('m').replace('provider = "p"', ''),
+      [/:6: models\[0\]\.provider: is missing; name a provider, or add tables \[\[models\.deployments\]\]/],
+    ],
+    [
+      'a provider, and deployments',
+      `${provider}${model('m')}[[models.deployments]]\nprovider = "p"`,
+      [/:8: models\[0\]\.provider: the deployments name their own providers/],
+    ],
+    [
+      'routing without deployments',
+      provider + model('m', 'routing = "weighted"\nsticky = true'),
+      [/:15: models\[0\]\.routing: belongs to models with tables/, /:16: models\[0\]\.sticky: belongs/],
+    ],
+    [
+      'deployments that are unknown, the same, or a single table',
+      `${provider}${deployed('', 'provider = "pp"', 'provider = "p"', 'provider = "p"\nupstream = "m"')}
+${model('n')}[models.deployments]\nprovider = "p"`,
+      [
+        /deployments\[0\]\.provider: there is no provider 'pp' \(did you mean 'p'\?\)/,
+        /deployments\[2\]: 'm' of the provider 'p' is an earlier deployment of this model, too/,
+        /models\[1\]\.deployments: expected tables \[\[models\.deployments\]\]/,
+      ],
+    ],
+    [
+      'settings of deployments that contradict the routing',
+      provider +
+        deployed(
+          'routing = "least_latency"\nsticky = true',
+          'provider = "p"\nweight = 2\npriority = 1',
+          'provider = "p"\nupstream = "n"',
+        ),
+      [
+        /:15: models\[0\]\.sticky: chooses by the prompt, and routing = "least_latency" by the time/,
+        /:18: models\[0\]\.deployments\[0\]\.weight: has no effect with routing = "least_latency"/,
+        /:19: models\[0\]\.deployments\[0\]\.priority: has no effect with routing = "least_latency"/,
+      ],
+    ],
+    [
+      'values and keys of deployments that do not exist',
+      provider +
+        deployed(
+          'routing = "fastest"\nsticky = 1',
+          'provider = "p"\nweight = 0\nrequests-per-minute = 5\nconcurrency = 1.5\nin_usd_per_mtok = 1',
+        ),
+      [
+        /:14: models\[0\]\.routing: expected one of priority, weighted, least_latency, least_cost, got "fastest"/,
+        /:15: models\[0\]\.sticky: expected true or false, got 1/,
+        /:18: models\[0\]\.deployments\[0\]\.weight: expected a whole number from 1 to 1000, got 0/,
+        /:19: .*requests-per-minute: unknown key \(did you mean requests_per_minute\?\)/,
+        /:20: .*concurrency: expected a whole number/,
+        /:21: .*in_usd_per_mtok: expected decimal text in quotes/,
+      ],
+    ],
+    [
+      'some prices of a deployment',
+      provider +
+        deployed(
+          '',
+          'provider = "p"\ncache_read_usd_per_mtok = "1"\nlong_context = { over = 1000, in_usd_per_mtok = "1", out_usd_per_mtok = "1" }',
+        ),
+      [
+        /deployments\[0\]\.in_usd_per_mtok: is missing; a deployment with a price of its own takes none from the model/,
+        /deployments\[0\]\.out_usd_per_mtok: is missing/,
+        /deployments\[0\]\.long_context\.over: must be less than context_window, 1000; got 1000/,
+      ],
+    ],
+    [
+      'a name that a deployment has already',
+      `${provider}${provider.replace('"p"', '"q"')}${deployed('', 'provider = "p"', 'provider = "q"')}${model('q/m')}`,
+      [/'q\/m' would be read as the model 'm' of the provider 'q' \(p has this one\)/],
+    ],
     ['what is no TOML', 'a = \n', [/^gateway\.toml:1:\d+: not valid TOML/]],
   ];
   test.each(cases)('%s', async (_, source, expected) => {
@@ -458,6 +575,9 @@ to = []
       'caps',
       'base_url',
       'long_context',
+      'deployments',
+      'routing',
+      'sticky',
       'to',
       'model',
       'previous',

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Reservation, SettleResult } from '../../src/gateway/ledger/types.ts';
+import type { GatewayStore } from '../../src/gateway/store/index.ts';
 import { describeStores } from '../support/databases.ts';
 import {
   ending,
@@ -24,6 +25,7 @@ const act = fc.oneof(
       by: pick,
       payer: pick,
       amount: fc.nat(400),
+      tag: fc.constantFrom('', 'ann', 'bo'),
       key: fc.option(fc.nat(3)),
     }),
   },
@@ -34,6 +36,7 @@ const act = fc.oneof(
       by: pick,
       which: pick,
       share: fc.nat(150),
+      model: fc.constantFrom('one', 'two'),
       answered: fc.boolean(),
     }),
   },
@@ -103,7 +106,8 @@ class World {
       case 'reserve': {
         const { amount, key } = one;
         const idempotency = key === null ? {} : { idempotency: { key: String(key), bodyHash: 'b' } };
-        const requested = reservation(this.#payer(one.payer), BigInt(amount), idempotency);
+        const { tag } = one;
+        const requested = reservation(this.#payer(one.payer), BigInt(amount), { ...idempotency, tag });
         const { outcome } = await ledger.reserve(requested);
         if (outcome === 'reserved') this.#reservations.push(requested);
         else if (outcome !== 'idempotency')
@@ -119,7 +123,7 @@ class World {
         const requested = this.#of(one.which);
         if (!requested) return;
         const cost = (requested.amount * BigInt(one.share)) / 100n;
-        const more = one.answered ? { answer } : {};
+        const more = { effectiveModel: one.model, ...(one.answered ? { answer } : {}) };
         this.#recordReceipt(
           requested.requestId,
           await ledger.settle(requested.requestId, settlement(cost, more)),
@@ -157,11 +161,18 @@ class World {
     }
   }
 
+  /** What the tables say of one moment, which may be while operations are running. */
+  async audit(): Promise<void> {
+    expect((await this.#one(1).ledger.audit()).faults).toEqual([]);
+  }
+
   /** @param over everything is settled */
   async check(over: boolean): Promise<void> {
     const { ledger, store } = this.#one(0);
-    const { faults } = await ledger.audit();
-    expect(faults).toEqual([]);
+    await this.audit();
+    expect(await usageSpendOf(store, this.#credit.keys())).toEqual(
+      await entrySpendOf(store, this.#credit.keys()),
+    );
     const rows = await store.read((db) =>
       db
         .selectFrom('gateway_requests')
@@ -218,6 +229,37 @@ class World {
   }
 }
 
+const toSums = (rows: readonly { readonly account_id: string; readonly sum: bigint | string | null }[]) =>
+  Object.fromEntries(rows.map(({ account_id, sum }) => [account_id, BigInt(sum ?? 0)]));
+
+/** What accounts spent, by the usage. */
+const usageSpendOf = async (store: GatewayStore, accounts: Iterable<string>) =>
+  toSums(
+    await store.read((db) =>
+      db
+        .selectFrom('gateway_usage')
+        .select(['account_id', sql<bigint>`sum(spent)`.as('sum')])
+        .where('account_id', 'in', [...accounts])
+        .groupBy('account_id')
+        .having(sql<bigint>`sum(spent)`, '<>', 0n)
+        .execute(),
+    ),
+  );
+
+/** The same by the entries of requests. */
+const entrySpendOf = async (store: GatewayStore, accounts: Iterable<string>) =>
+  toSums(
+    await store.read((db) =>
+      db
+        .selectFrom('gateway_entries')
+        .select(['account_id', sql<bigint>`-sum(amount)`.as('sum')])
+        .where('kind', '=', 'settle')
+        .where('account_id', 'in', [...accounts])
+        .groupBy('account_id')
+        .execute(),
+    ),
+  );
+
 describeStores('random concurrent operations of several gateways', (url, kind) => {
   const replicas: OpenLedger[] = [];
   beforeAll(async () => {
@@ -237,7 +279,7 @@ describeStores('random concurrent operations of several gateways', (url, kind) =
         const world = new World(replicas);
         await world.begin();
         for (const round of all) {
-          await Promise.all(round.map((one) => world.do(one)));
+          await Promise.all([...round.map((one) => world.do(one)), world.audit()]);
           await world.check(false);
         }
         await world.end();

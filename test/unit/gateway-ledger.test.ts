@@ -140,7 +140,8 @@ describeStores('the ledger', (url) => {
     it('has all of its facts in its row', async () => {
       const opened = await start();
       const payer = await payerOf(opened.ledger, { credit: 1000n });
-      const requested = reservation(payer, 400n, { requestedModel: 'a\0b\uD800', stream: true });
+      const names = { requestedModel: 'a\0b\uD800', tag: 'ann ✓' };
+      const requested = reservation(payer, 400n, { ...names, stream: true });
       await opened.ledger.reserve(requested);
       await opened.ledger.settle(
         requested.requestId,
@@ -160,6 +161,7 @@ describeStores('the ledger', (url) => {
         estimate: 100n,
         idempotency_key: null,
         replica_id: opened.store.replicaId,
+        tag: 'ann ✓',
         reserved_at: new Date(time).toISOString(),
         ended: 'settled',
         ended_at: new Date(time).toISOString(),

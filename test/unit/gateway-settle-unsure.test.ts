@@ -1,4 +1,5 @@
 import { afterAll, expect, it } from 'vitest';
+import { TagLimiter } from '../../src/gateway/usage/tags.ts';
 import { createAuthenticator } from '../../src/gateway/access/authenticator.ts';
 import { Credentials } from '../../src/gateway/access/credentials.ts';
 import { createMemoryLimiter } from '../../src/gateway/access/memory-limiter.ts';
@@ -62,6 +63,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
     transport,
     router: new UpstreamRouter({ limits: config.limits }),
     limits: config.limits,
+    tags: new TagLimiter(),
     bodyMemory: new BodyMemoryLimiter(config.limits.maxBodyBytes),
     inFlight: new InFlight(),
     upstreamDrains: new UpstreamDrains(),

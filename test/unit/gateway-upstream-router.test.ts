@@ -27,6 +27,7 @@ const fault = (status: number, changed: Partial<UpstreamFailure> = {}) =>
 const a = aCandidate('http://a/v1', { id: 'a' });
 const b = aCandidate('http://b/v1', { id: 'b' });
 const never = new AbortController().signal;
+const usual = { stream: false, finished: Promise.resolve() };
 
 function world(limits: Partial<{ retries: number; breakerFailures: number; breakerSecs: number }> = {}) {
   const clock = new ManualClock();
@@ -43,7 +44,7 @@ function world(limits: Partial<{ retries: number; breakerFailures: number; break
     candidates: readonly Candidate[],
     attempt: (attempt: Attempt) => Promise<string>,
     callerId: string,
-  ) => router.run(candidates, attempt, { signal: never, callerId, onAttempt });
+  ) => router.run(candidates, attempt, { ...usual, signal: never, callerId, onAttempt });
   /** @param script of each attempt in turn: what it fails with, or undefined */
   const run = (
     candidates: readonly Candidate[],
@@ -57,7 +58,7 @@ function world(limits: Partial<{ retries: number; breakerFailures: number; break
       if (outcome instanceof Error) throw outcome;
       return `${one.candidate.model.provider.id}${one.attemptNumber}${one.candidateIndex}`;
     };
-    return router.run(candidates, attempt, { signal, callerId: caller, onAttempt });
+    return router.run(candidates, attempt, { ...usual, signal, callerId: caller, onAttempt });
   };
   return { clock, reports, changes, start, run };
 }

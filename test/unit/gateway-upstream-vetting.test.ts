@@ -140,7 +140,7 @@ describe('the destination of a candidate', () => {
     hostSuffixes: [],
     basePath: '',
   } as const;
-  const byok = new Map([azure, openai].map((provider) => [provider.id, provider]));
+  const byok = [azure, openai];
   const at = (href: string, mode: string, cloudResource: boolean) => ({
     kind: 'url',
     mode,

@@ -18,6 +18,7 @@ const loadOf = ({ scheduler, counts }: World): ModelLoad => ({
     queued: scheduler.waiting,
     completions: 0,
     embeddings: 0,
+    rankedDocuments: 0,
     promptTokens: 0,
     completionTokens: 0,
     cachedTokens: 0,
@@ -35,7 +36,7 @@ const loadOf = ({ scheduler, counts }: World): ModelLoad => ({
 function observed(options: Parameters<typeof world>[0] = {}, compat: 'vllm' | 'none' = 'vllm') {
   const metrics = new RequestMetrics(compat === 'none' ? {} : { compat });
   const at = world({ ...options, observer: metrics.observe({ id: 'm' }) });
-  const families = () => readPrometheus(formatExposition(metrics.families(loadOf(at))));
+  const families = () => readPrometheus(formatExposition(metrics.families([loadOf(at)])));
   /** The value of a sample by the family's name and the sample's suffix and labels. */
   const value = (name: string, suffix = '', labels: Record<string, string> = {}) =>
     families()
@@ -160,7 +161,7 @@ describe('names', () => {
     });
     const now = families().get('vllm:lora_requests_info')?.samples[0]?.value ?? 0;
     expect(Math.abs(now - Date.now() / 1000)).toBeLessThan(60);
-    const absent = readPrometheus(formatExposition(metrics.families(undefined)));
+    const absent = readPrometheus(formatExposition(metrics.families([])));
     expect(absent.has('vllm:num_requests_waiting')).toBe(false);
     expect(absent.has('lathe_requests_waiting')).toBe(false);
   });

@@ -2,17 +2,13 @@ import { EventEmitter } from 'node:events';
 import { expect, it } from 'vitest';
 import { stopOnSignals } from '../../src/cli/signals.ts';
 import { stopOnSignals as stopGatewayOnSignals } from '../../src/gateway/cli/serve-command.ts';
-import { onStopSignals } from '../../src/terminal/stop-signals.ts';
+import { onReloadSignals, onStopSignals } from '../../src/terminal/stop-signals.ts';
 
 const requestsOf = (apartMs: number, ...signals: string[]): number[] => {
   const source = new EventEmitter();
   const requests: number[] = [];
   let nowMs = 0;
-  onStopSignals(
-    source,
-    (request) => requests.push(request),
-    () => nowMs,
-  );
+  onStopSignals(source, (request) => requests.push(request), { now: () => nowMs });
   for (const signal of signals) {
     source.emit(signal);
     nowMs += apartMs;
@@ -63,9 +59,26 @@ it('a gateway that a closing terminal signals twice still gives running requests
   const exit = Promise.withResolvers<number>();
   const graces: number[] = [];
   const stop = (graceMs: number) => Promise.resolve(void graces.push(graceMs));
-  stopGatewayOnSignals(source, stop, { graceMs: 7000, exit: exit.resolve, report: () => undefined });
+  stopGatewayOnSignals(source, stop, {
+    graceMs: 7000,
+    exit: exit.resolve,
+    report: () => undefined,
+    ignoresHangup: false,
+  });
   source.emit('SIGHUP');
   source.emit('SIGHUP');
   expect(await exit.promise).toBe(0);
   expect(graces).toEqual([7000]);
+});
+
+it.each([
+  [true, ['stop 1', 'reload']],
+  [false, ['reload', 'reload', 'reload']],
+])('SIGHUP is a request to reload where no terminal can close (terminal: %s)', (hasTerminal, expected) => {
+  const source = new EventEmitter();
+  const seen: string[] = [];
+  onStopSignals(source, (request) => seen.push(`stop ${request}`), { ignoresHangup: !hasTerminal });
+  onReloadSignals(source, () => seen.push('reload'), hasTerminal);
+  for (const signal of ['SIGHUP', 'SIGHUP', 'SIGUSR2']) source.emit(signal);
+  expect(seen).toEqual(expected);
 });

@@ -112,7 +112,12 @@ async function requireChat(engine: ResidentEngine): Promise<void> {
   const { kind, id } = engine.model;
   if (kind === 'generate' && engine.chatTemplate) return;
   await engine.close();
-  const reason = kind === 'embed' ? 'is an embedding model and cannot generate text' : 'has no chat template';
+  const reasons = {
+    embed: 'is an embedding model and cannot generate text',
+    rerank: 'ranks documents and cannot generate text',
+    generate: 'has no chat template',
+  };
+  const reason = reasons[kind];
   throw new ChatError('bad_model', `the model '${id}' ${reason}; use a chat model`);
 }
 

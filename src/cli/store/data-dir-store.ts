@@ -28,7 +28,7 @@ import { toHttpError } from './http-errors.ts';
 interface StoreOptions {
   readonly cli: Pick<CliContext, 'env' | 'packageRoot' | 'pull'>;
   readonly dataDir: string;
-  /** Whether the model at this location is resident or being loaded. */
+  /** Whether the model at this location is loaded or being loaded. */
   readonly inUse: (location: string) => boolean;
 }
 
@@ -243,7 +243,9 @@ export class DataDirStore implements ModelStore {
 
   #assertNotInUse({ name, path }: PulledModel): void {
     if (!this.#inUse(path)) return;
-    const message = `'${name}' is the resident model; load another model first`;
+    const message =
+      `'${name}' is the resident model, or loaded beside it; load another model in its place, or with --resident close it ` +
+      'with keep_alive 0';
     throw new HttpError(409, 'model_in_use', message, { param: 'model' });
   }
 }

@@ -1,4 +1,5 @@
 import { emptyStepDims, type StepDims } from '../../../kernels/define.ts';
+import { secondSegmentFlag } from '../../../kernels/position-embed.ts';
 import { singleTileFlag } from '../../../kernels/rope-kv-write.ts';
 import { topLogprobsShift, sampleFlags, sampleWords } from '../../../kernels/sample.ts';
 import type { StateCopy } from '../memory/retained-states.ts';
@@ -138,11 +139,21 @@ export class StepInput {
     return row;
   }
 
-  /** Adds a whole sequence. @returns the row of its last token */
-  encodeSequence(ids: readonly number[], slot: number, options: { bidirectional: boolean }): number {
+  /**
+   * Adds a whole sequence.
+   * @param secondSegment index of the first token of its second segment; absent: it has one segment
+   * @returns the row of its last token
+   */
+  encodeSequence(
+    ids: readonly number[],
+    slot: number,
+    options: { bidirectional: boolean },
+    secondSegment = ids.length,
+  ): number {
     this.#addWideTiles(0, ids.length, slot, options.bidirectional ? ids.length : 0);
     let row = 0;
-    for (const [at, id] of ids.entries()) row = this.#addToken(id, at, slot);
+    for (const [at, id] of ids.entries())
+      row = this.#addToken(id, at, slot, at < secondSegment ? 0 : secondSegmentFlag);
     return row;
   }
 

@@ -1,4 +1,4 @@
-import { summarizeList } from '../summarize-list.ts';
+import { summarizeList } from '../../util/summarize-list.ts';
 import type { ByteSource } from '../platform.ts';
 import { type Metadata, ModelFileError, type TensorInfo } from './model-file.ts';
 import { listPartNames, type SplitName, parseSplitName } from './split-name.ts';

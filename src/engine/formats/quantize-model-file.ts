@@ -1,4 +1,4 @@
-import { summarizeList } from '../summarize-list.ts';
+import { summarizeList } from '../../util/summarize-list.ts';
 import { quantizers } from '../../../kernels/quantize/index.ts';
 import { requireFinite } from '../loading/finite.ts';
 import type { QuantizeType } from '../types.ts';

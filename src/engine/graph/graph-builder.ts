@@ -7,6 +7,7 @@ import {
   type Graph,
   type GraphNode,
   layerShape,
+  type RankHead,
   type Shape,
   type TensorView,
 } from './graph.ts';
@@ -182,16 +183,28 @@ export class GraphBuilder {
     this.#units.push({ op: 'sample', id: sample.id, nodes: [sample] });
   }
 
-  /** Learned position embeddings and the embedding of the first token type, as far as the model has them. */
-  positions(tables: { positions?: string; tokenType?: string }): void {
+  /** Learned position embeddings and the embeddings of token types, as far as the model has them. */
+  positions({
+    positions,
+    tokenTypes,
+  }: {
+    positions?: string;
+    tokenTypes?: { weight: string; rows: number };
+  }): void {
     const node = this.#node(
       'position_embed',
       'positions',
       ['embed'],
       this.#shape.width,
-      Object.values(tables),
+      [positions ?? [], tokenTypes?.weight ?? []].flat(),
     );
-    this.#units.push({ op: 'position_embed', id: node.id, nodes: [node], ...tables });
+    this.#units.push({
+      op: 'position_embed',
+      id: node.id,
+      nodes: [node],
+      ...(positions === undefined ? {} : { positions }),
+      ...(tokenTypes ? { tokenTypes } : {}),
+    });
   }
 
   layerNorm(slot: string, weight: string, bias: string): void {
@@ -214,9 +227,15 @@ export class GraphBuilder {
   }
 
   /** A product of the pooled rows. */
-  dense(slot: string, weight: string, from: BufferName, to: BufferName, width: number): void {
-    const node = this.#node('matmul', slot, [from], width, [weight]);
-    this.#matmul(slot, [node], { weights: [weight], from, to, sampled: true });
+  dense(
+    slot: string,
+    { weight, biases = [] }: { weight: string; biases?: readonly string[] },
+    from: BufferName,
+    to: BufferName,
+    width: number,
+  ): void {
+    const node = this.#node('matmul', slot, [from], width, [weight, ...biases]);
+    this.#matmul(slot, [node], { weights: [weight], biases, from, to, sampled: true });
   }
 
   /**
@@ -249,8 +268,9 @@ export class GraphBuilder {
     this.#units.push({ ...unit, id: own.id, nodes: [own] });
   }
 
-  build(views?: ReadonlyMap<string, TensorView>): Graph {
-    return { shape: this.#shape, units: this.#units, ...(views ? { views } : {}) };
+  build(views?: ReadonlyMap<string, TensorView>, rankHead?: RankHead): Graph {
+    const optional = { ...(views ? { views } : {}), ...(rankHead ? { rankHead } : {}) };
+    return { shape: this.#shape, units: this.#units, ...optional };
   }
 
   #matmul(

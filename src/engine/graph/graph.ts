@@ -83,6 +83,23 @@ export interface Embedding {
   readonly expanded?: number;
 }
 
+/** Computes the score of a pair of query and document from its row of the graph: a sum over the row's elements, and a bias. */
+export interface RankHead {
+  /** Applied to the row first: `tanh` where the row is the output of a dense layer. */
+  readonly activation: 'tanh' | 'none';
+  /** [width] */
+  readonly weights: Float64Array;
+  readonly bias: number;
+  /** How query and document become the text of a pair. */
+  readonly pairs: PairFormat;
+}
+
+/**
+ * `bert`: `[CLS] query [SEP] document [SEP]`, the document as a second segment. `xlm-roberta`: `<s> query </s></s>
+ * document </s>`. `qwen3-reranker`: a chat that asks whether the document answers the query.
+ */
+export type PairFormat = 'bert' | 'xlm-roberta' | 'qwen3-reranker';
+
 /** Sizes that may differ between layers. */
 export interface LayerShape {
   readonly heads: number;
@@ -155,6 +172,8 @@ export interface Shape {
 export interface Graph {
   readonly shape: Shape;
   readonly units: readonly Unit[];
+  /** The model ranks documents: its rows become scores. */
+  readonly rankHead?: RankHead;
   /** Derived tensors, by the names that units use. */
   readonly views?: ReadonlyMap<string, TensorView>;
 }

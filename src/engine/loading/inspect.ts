@@ -3,11 +3,10 @@ import { chooseCapacity } from '../memory/capacity.ts';
 import { chooseEmbeddingCapacity } from '../memory/embedding-capacity.ts';
 import { type ModelFile, ModelFileError, type TensorType } from '../formats/model-file.ts';
 import { pageBytes, workspaceBytes } from '../memory/memory.ts';
-import { countWeights, poolingOf } from './model-info.ts';
-import type { PoolMode } from '../graph/graph.ts';
+import { countWeights, kindOf, poolingOf } from './model-info.ts';
 import { buildGraph } from '../models/registry.ts';
 import { createTokenizer } from '../tokenizer/index.ts';
-import { EngineError } from '../types.ts';
+import { EngineError, type ModelInfo } from '../types.ts';
 import { weightBytes } from './weights.ts';
 
 export interface ModelFacts {
@@ -19,9 +18,9 @@ export interface ModelFacts {
   readonly quantization: string;
   readonly sizeBytes: number;
   /** Purpose of the model; undefined when its graph cannot be built. */
-  readonly kind: 'generate' | 'embed' | undefined;
+  readonly kind: ModelInfo['kind'] | undefined;
   /** How rows become an embedding; undefined when its graph cannot be built. */
-  readonly pooling: PoolMode | undefined;
+  readonly pooling: ModelInfo['pooling'] | undefined;
   /** Context length in training; undefined when its graph cannot be built. */
   readonly contextLength: number | undefined;
   readonly types: readonly { type: TensorType; tensors: number; weights: number; bytes: number }[];
@@ -50,7 +49,7 @@ export async function inspectModel(file: ModelFile): Promise<ModelFacts> {
     parameters,
     quantization,
     sizeBytes: file.sizeBytes,
-    kind: graph && (graph.shape.embedding ? 'embed' : 'generate'),
+    kind: graph && kindOf(graph),
     pooling: graph && poolingOf(graph),
     contextLength: graph?.shape.trainedContext,
     types: types.map(([type, counts]) => ({ type, ...counts })),

@@ -1,5 +1,5 @@
 import type { ModelFile, TensorType } from '../formats/model-file.ts';
-import type { Graph, PoolMode } from '../graph/graph.ts';
+import type { Graph } from '../graph/graph.ts';
 import type { ModelInfo } from '../types.ts';
 
 /** Counts the weights of a model by type, the most frequent type first. */
@@ -27,7 +27,7 @@ export function describeModel(
   return {
     id: modelId(file),
     architecture: String(file.metadata.get('general.architecture')),
-    kind: graph.shape.embedding ? 'embed' : 'generate',
+    kind: kindOf(graph),
     embeddingDimensions: graph.shape.embedding?.dimensions ?? graph.shape.width,
     pooling: poolingOf(graph),
     parameters,
@@ -40,8 +40,16 @@ export function describeModel(
   };
 }
 
-/** The pooling that the file names; for a model that generates, its last token, which alone has seen the whole text. */
-export const poolingOf = ({ shape }: Graph): PoolMode => shape.embedding?.pooling ?? 'last';
+/** Purpose of a model. */
+export const kindOf = ({ shape, rankHead }: Graph): ModelInfo['kind'] =>
+  rankHead ? 'rerank' : shape.embedding ? 'embed' : 'generate';
+
+/**
+ * The pooling that the file names, or `rank` with a head that ranks; for a model that generates, its last token, which
+ * alone has seen the whole text.
+ */
+export const poolingOf = ({ shape, rankHead }: Graph): ModelInfo['pooling'] =>
+  rankHead ? 'rank' : (shape.embedding?.pooling ?? 'last');
 
 /** Model id: `general.name` in a form fit for URLs; without one, the file's name. */
 export function modelId(file: Pick<ModelFile, 'metadata' | 'name'>): string {

@@ -47,9 +47,13 @@ function sizesOf({ file, graph }: DraftSource): { shape: Shape; weightBytes: num
   return { shape, weightBytes: weightBytes(file, graph), name: file.name };
 }
 
-function freeMemory(platform: Platform, reservedBytes: number): number | undefined {
-  const bytes = platform.memoryBytes();
-  return bytes === undefined ? undefined : Math.max(0, bytes - reservedBytes);
+/** Memory that a model may take, as far as it is known before the device is asked for it. */
+function knownMemory(platform: Platform, options: EngineOptions, software: boolean): number | undefined {
+  const { reservedBytes = 0, memoryBytes: limit } = options;
+  // Only a CPU's memory size is known; a GPU reports an error when it is full.
+  const total = software ? platform.memoryBytes() : undefined;
+  const free = total === undefined ? undefined : Math.max(0, total - reservedBytes);
+  return free === undefined || limit === undefined ? (free ?? limit) : Math.min(free, limit);
 }
 
 /**
@@ -76,7 +80,7 @@ export async function openRunner(
     ...(options.dawnFeatures === undefined ? {} : { features: options.dawnFeatures }),
   });
   const gpu = await openGpu(adapter, platform.backend, options.dawnFeatures);
-  const { context, kvCacheBytes, reservedBytes = 0 } = options;
+  const { context, kvCacheBytes, cacheShare, keepsContext } = options;
   const { limits } = gpu.device;
   const maxBindingBytes = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
   let requestedBytes = 0;
@@ -88,8 +92,7 @@ export async function openRunner(
     const capacityRequest = {
       shape: graph.shape,
       weightBytes: weightBytes(file, graph),
-      // Only a CPU's memory size is known; a GPU reports an error when it is full.
-      memoryBytes: offeredBytes ?? (gpu.caps.software ? freeMemory(platform, reservedBytes) : undefined),
+      memoryBytes: offeredBytes ?? knownMemory(platform, options, gpu.caps.software),
       maxBindingBytes,
       software: gpu.caps.software,
       slots: options.parallel ?? (embedding ? defaultEmbeddingSlots : defaultSlots),
@@ -97,6 +100,8 @@ export async function openRunner(
       matrices: matricesOf(file, graph),
       ...(context === undefined ? {} : { context }),
       ...(kvCacheBytes === undefined ? {} : { kvCacheBytes }),
+      ...(cacheShare === undefined ? {} : { cacheShare }),
+      ...(keepsContext === undefined ? {} : { keepsContext }),
       ...(draft ? { draft: sizesOf(draft) } : {}),
     };
     const capacity = embedding

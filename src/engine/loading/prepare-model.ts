@@ -72,7 +72,7 @@ export interface PreparedModel {
 /** The device could not allocate the memory that the model needs. */
 export class DeviceMemoryError extends EngineError {
   /** Bytes of the failed allocations. */
-  readonly missingBytes: number;
+  declare readonly missingBytes: number;
 
   constructor(name: string, needed: number, refusals: readonly AllocationFailure[]) {
     const missingBytes = refusals.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -81,8 +81,8 @@ export class DeviceMemoryError extends EngineError {
       `${name} needs ${formatBytes(needed)} of device memory, the device gives ${formatBytes(needed - missingBytes)}: ` +
         `${formatBytes(missingBytes)} are missing (${refusals[0]?.reason}); ` +
         'use a smaller model or quantization, or a smaller --context',
+      { missingBytes },
     );
-    this.missingBytes = missingBytes;
   }
 }
 

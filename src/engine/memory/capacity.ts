@@ -17,6 +17,9 @@ export interface CapacityRequest {
   readonly context?: number;
   /** `--kv-cache-bytes`. */
   readonly kvCacheBytes?: number;
+  /** See `EngineOptions`. */
+  readonly cacheShare?: number;
+  readonly keepsContext?: boolean;
   readonly slots: number;
   readonly name: string;
   /** For suggesting a quantization that fits. */
@@ -86,7 +89,10 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
   let context = wantedContext;
   const fits = () =>
     cacheBudgetBytes(context) >= pagesOf(context) * bytesPerPage && pagesOf(context) <= bindingPages;
-  while (!fits() && request.context === undefined && context > minimum)
+  const lacksMemory = () => cacheBudgetBytes(context) < pagesOf(context) * bytesPerPage;
+  // Where a smaller context is wanted only because the adapter binds so little, it is used in any case.
+  const mayShrink = () => !(request.keepsContext && lacksMemory() && pagesOf(context) <= bindingPages);
+  while (!fits() && request.context === undefined && context > minimum && mayShrink())
     context = Math.max(minimum, context >> 1);
   if (pagesOf(context) > bindingPages) {
     const cache = pagesOf(context) * widestPageBytes;
@@ -112,11 +118,13 @@ export function chooseCapacity(request: CapacityRequest): Capacity {
       'model_too_large',
       `${request.name}${draftNote} needs ${formatBytes(neededBytes)} (weights ${formatBytes(weightBytes)}, context of ${tokens} tokens), ` +
         `the device offers ${formatBytes(memoryBytes)}: ${formatBytes(neededBytes - memoryBytes)} are missing; ${advice}${contextHint}${draftHint}`,
+      { missingBytes: neededBytes - memoryBytes },
     );
   }
+  const share = memoryBytes === undefined ? 1 : (request.cacheShare ?? 1);
   const pages = Math.min(
     budgetPages ?? slots * pagesOf(context),
-    Math.floor(cacheBudgetBytes(context) / bytesPerPage),
+    Math.max(pagesOf(context), Math.floor((cacheBudgetBytes(context) * share) / bytesPerPage)),
     bindingPages,
   );
   return { context, slots, stepTokens, pages, splitTokens, ...retained };

@@ -24,7 +24,12 @@ export function chooseEmbeddingCapacity(request: CapacityRequest, embedding: Emb
   let problem = problemOf(request, capacityFor(request, embedding, context));
   // An explicit context is used as is or refused; a default context shrinks until it fits.
   const minimum = Math.min(wantedContext, minContext);
-  while (problem && request.context === undefined && context > minimum) {
+  while (
+    problem &&
+    request.context === undefined &&
+    context > minimum &&
+    !(request.keepsContext && problem.missingBytes !== undefined)
+  ) {
     context = Math.max(minimum, context >> 1);
     problem = problemOf(request, capacityFor(request, embedding, context));
   }
@@ -32,7 +37,10 @@ export function chooseEmbeddingCapacity(request: CapacityRequest, embedding: Emb
   // Tries one text of one page: if even that does not fit, no setting helps.
   const smallest = capacityFor({ ...request, slots: 1 }, embedding, Math.min(context, pageTokens));
   const hint = problemOf(request, smallest) ? '' : '; or use a smaller --context or --parallel';
-  throw new EngineError('model_too_large', `${name}: texts of ${context} tokens: ${problem}${hint}`);
+  const { text, missingBytes } = problem;
+  throw new EngineError('model_too_large', `${name}: texts of ${context} tokens: ${text}${hint}`, {
+    missingBytes,
+  });
 }
 
 function capacityFor(
@@ -47,24 +55,33 @@ function capacityFor(
   return { context, slots, stepTokens, pages };
 }
 
+interface CapacityProblem {
+  readonly text: string;
+  /** Undefined where more memory would not help. */
+  readonly missingBytes?: number;
+}
+
 /** Why this capacity does not fit; undefined when it does. */
-function problemOf(request: CapacityRequest, capacity: Capacity): string | undefined {
+function problemOf(request: CapacityRequest, capacity: Capacity): CapacityProblem | undefined {
   const { shape, weightBytes, memoryBytes, maxBindingBytes, kvCacheBytes, matrices } = request;
   const cache = capacity.pages * pageBytes(shape);
   if (kvCacheBytes !== undefined && cache > kvCacheBytes) {
-    return `keys and values take ${cache} bytes, --kv-cache-bytes allows ${kvCacheBytes}`;
+    return { text: `keys and values take ${cache} bytes, --kv-cache-bytes allows ${kvCacheBytes}` };
   }
   const binding = largestBinding(shape, capacity);
   if (binding > maxBindingBytes) {
-    return `a buffer takes ${formatBytes(binding)}, the adapter binds at most ${formatBytes(maxBindingBytes)} at once`;
+    const text = `a buffer takes ${formatBytes(binding)}, the adapter binds at most ${formatBytes(maxBindingBytes)} at once`;
+    return { text };
   }
   const needed = weightBytes + workspaceBytes(shape, capacity) + cache;
   if (memoryBytes !== undefined && needed > memoryBytes) {
     const sizes = `${formatBytes(needed)} are needed (weights ${formatBytes(weightBytes)})`;
     const spareBytes = memoryBytes - (needed - weightBytes);
     const advice = matrices ? `; ${adviseQuantization(matrices, { spareBytes, weightBytes })}` : '';
-    const missing = `${formatBytes(needed - memoryBytes)} are missing`;
-    return `${sizes}, the device offers ${formatBytes(memoryBytes)}: ${missing}${advice}`;
+    const missingBytes = needed - memoryBytes;
+    const missing = `${formatBytes(missingBytes)} are missing`;
+    const text = `${sizes}, the device offers ${formatBytes(memoryBytes)}: ${missing}${advice}`;
+    return { text, missingBytes };
   }
   return undefined;
 }

@@ -1,5 +1,5 @@
 import type { ModelFile } from '../formats/model-file.ts';
-import type { Graph, Rope } from '../graph/graph.ts';
+import type { Embedding, Graph, RankHead, Rope } from '../graph/graph.ts';
 import type { AttentionTraits } from '../ops/attention.ts';
 import type { Activation } from '../ops/gated-activation.ts';
 import { GraphBuilder } from '../graph/graph-builder.ts';
@@ -37,6 +37,8 @@ export interface DecoderTraits {
   readonly ffnNorm?: string;
   /** Experts of the layers that have no dense feed-forward. */
   readonly experts?: ExpertTraits;
+  /** The model ranks documents by the state of the last token. */
+  readonly rankHead?: RankHead | undefined;
 }
 
 /**
@@ -51,7 +53,7 @@ export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
     activation = 'silu',
     residualScale: scale = 1,
   } = traits;
-  const embedding = readEmbedding(file, traits);
+  const embedding = traits.rankHead ? rankedRow(traits.rankHead) : readEmbedding(file, traits);
   const fileShape = readShape(file, {
     ropes: traits.ropes,
     embeddingScale,
@@ -111,5 +113,13 @@ export function buildDecoder(file: ModelFile, traits: DecoderTraits): Graph {
     g.logits(tensors.output(vocabulary, width), traits.logitScale);
   }
   tensors.requireAll();
-  return g.build();
+  return g.build(undefined, traits.rankHead);
 }
+
+const rankedRow = ({ weights }: RankHead): Embedding => ({
+  pooling: 'last',
+  bidirectional: false,
+  requiresWholeSequence: false,
+  from: 'last',
+  dimensions: weights.length,
+});

@@ -71,12 +71,8 @@ export function addEmbeddingOutput(
     g.pool('normed');
   }
   if (expanded === undefined) return;
-  g.dense('dense_2', tensors.matrix('dense_2.weight', expanded, width), 'last', 'expanded', expanded);
-  g.dense(
-    'dense_3',
-    tensors.matrix('dense_3.weight', dimensions, expanded),
-    'expanded',
-    'embedding',
-    dimensions,
-  );
+  const expand = { weight: tensors.matrix('dense_2.weight', expanded, width) };
+  g.dense('dense_2', expand, 'last', 'expanded', expanded);
+  const reduce = { weight: tensors.matrix('dense_3.weight', dimensions, expanded) };
+  g.dense('dense_3', reduce, 'expanded', 'embedding', dimensions);
 }

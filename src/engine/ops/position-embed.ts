@@ -5,30 +5,31 @@ import { dispatchId, planDispatch, type PlannedDispatch, singleOption } from '..
 import type { UnitBase } from '../graph/graph.ts';
 import { type Op, unitCost } from './op.ts';
 
-/** Adds a row of the position table, and that of the first token type, to `hidden`. */
+/** Adds a row of the position table, and that of the token type, to `hidden`. */
 export interface PositionEmbedUnit extends UnitBase {
   readonly op: 'position_embed';
   readonly positions?: string;
-  readonly tokenType?: string;
+  /** The first row is for all tokens but those of the second segment of a pair, which get the second row, if any. */
+  readonly tokenTypes?: { readonly weight: string; readonly rows: number };
 }
 
 export const positionEmbed: Op<PositionEmbedUnit> = {
   plan: planPositions,
   matrices: ({ positions }) => [positions ?? []].flat(),
-  vectors: ({ tokenType }) => [[tokenType ?? []].flat()],
+  vectors: ({ tokenTypes }) => [[tokenTypes?.weight ?? []].flat()],
   cost: (_, { tokens, shape: { width } }) => unitCost(tokens * width, 3 * tokens * width),
 };
 
 async function planPositions(context: PlanContext, unit: PositionEmbedUnit): Promise<PlannedDispatch[]> {
   const { memory, graph } = context;
-  const hasTokenType = unit.tokenType === undefined ? 0 : 1;
+  const tokenTypes = unit.tokenTypes?.rows ?? 0;
   const buffers = {
     y: memory.buffers.hidden,
-    token_type: unit.tokenType === undefined ? memory.dummyRead : vectorOf(context, unit.tokenType),
+    token_type: unit.tokenTypes === undefined ? memory.dummyRead : vectorOf(context, unit.tokenTypes.weight),
   };
   if (unit.positions === undefined) {
     const variant = { POSITIONS: false, FORMAT: '', WG: 64 };
-    const params = { rows: 0, first_row: 0, blocks: graph.shape.width / 32, has_token_type: hasTokenType };
+    const params = { rows: 0, first_row: 0, blocks: graph.shape.width / 32, token_types: tokenTypes };
     return [await planDispatch(context, unit.id, singleOption(kernel, variant), params, buffers)];
   }
   return await Promise.all(
@@ -42,7 +43,7 @@ async function planPositions(context: PlanContext, unit: PositionEmbedUnit): Pro
           rows: part.rows,
           first_row: part.firstRow,
           blocks: part.blocks,
-          has_token_type: index === 0 ? hasTokenType : 0,
+          token_types: index === 0 ? tokenTypes : 0,
         },
         { ...buffers, quants: part.quants, scales: part.scales },
       ),

@@ -83,9 +83,14 @@ export class Embedder {
    * Computes one row for each text, in order, not normalized.
    * @param inputs token ids of each text: 1 to `context` tokens
    * @param signal rejects the request with the signal's reason; a running step completes
+   * @param secondSegments for pairs: the index of the first token of each text's second segment
    */
-  embed(inputs: readonly (readonly number[])[], signal?: AbortSignal): Promise<Float32Array[]> {
-    const rows = this.#jobs.add(inputs, signal);
+  embed(
+    inputs: readonly (readonly number[])[],
+    signal?: AbortSignal,
+    secondSegments?: readonly number[],
+  ): Promise<Float32Array[]> {
+    const rows = this.#jobs.add(inputs, signal, secondSegments);
     this.#start();
     return rows;
   }
@@ -154,8 +159,8 @@ export class Embedder {
     for (;;) {
       const one = this.#admit(stepTokens - step.dims.tokens);
       if (!one) return finishing;
-      const { tokens } = one.text;
-      const row = step.encodeSequence(tokens, one.slot, this.#embedding);
+      const { tokens, secondSegment } = one.text;
+      const row = step.encodeSequence(tokens, one.slot, this.#embedding, secondSegment);
       step.sample(row, one.slot, tokens.length, greedySampling);
       one.scheduledTokens = tokens.length;
       finishing.push(one);

@@ -1,6 +1,7 @@
 /** An embedding request: its texts and the rows computed so far. */
 interface EmbeddingJob {
   readonly inputs: readonly (readonly number[])[];
+  readonly secondSegments: readonly number[] | undefined;
   readonly rows: Float32Array[];
   /** Index of the next text that is not started. */
   nextText: number;
@@ -14,6 +15,8 @@ interface EmbeddingJob {
 /** A text that was taken from the queue. */
 export interface StartedText {
   readonly tokens: readonly number[];
+  /** Index of the first token of the text's second segment, where it has one. */
+  readonly secondSegment: number | undefined;
   /** False when the result is no longer wanted. */
   readonly isWanted: boolean;
   /** Adds the text's row to the result of its request. */
@@ -49,8 +52,13 @@ export class EmbeddingJobs {
   /**
    * Adds a request. Resolves with one row for each text, in order.
    * @param signal rejects the request with the signal's reason
+   * @param secondSegments for pairs: the index of the first token of each text's second segment
    */
-  add(inputs: readonly (readonly number[])[], signal?: AbortSignal): Promise<Float32Array[]> {
+  add(
+    inputs: readonly (readonly number[])[],
+    signal?: AbortSignal,
+    secondSegments?: readonly number[],
+  ): Promise<Float32Array[]> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       if (this.#stopped) throw this.#stopped.reason;
@@ -66,6 +74,7 @@ export class EmbeddingJobs {
       };
       const job: EmbeddingJob = {
         inputs,
+        secondSegments,
         rows: [],
         nextText: 0,
         pendingTexts: inputs.length,
@@ -102,6 +111,7 @@ export class EmbeddingJobs {
     this.#jobs.push(job);
     return {
       tokens: job.inputs[index] as readonly number[],
+      secondSegment: job.secondSegments?.[index],
       get isWanted() {
         return !job.isSettled;
       },

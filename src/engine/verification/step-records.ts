@@ -1,4 +1,5 @@
 /** Reads the records of a step that the GPU was given. */
+import { secondSegmentFlag } from '../../../kernels/position-embed.ts';
 import { singleTileFlag } from '../../../kernels/rope-kv-write.ts';
 import { sampleWords } from '../../../kernels/sample.ts';
 import type { StepDims } from '../../../kernels/define.ts';
@@ -9,6 +10,8 @@ export interface TokenRecord {
   readonly position: number;
   readonly slot: number;
   readonly hasOwnTile: boolean;
+  /** Part of the second segment of a pair. */
+  readonly isSecondSegment: boolean;
 }
 
 /** Consecutive tokens of one sequence: first row, number, slot, position of the first. */
@@ -41,7 +44,13 @@ export class StepRecords {
 
   token(row: number): TokenRecord {
     const [id, position, slot, flags] = this.#four(this.#layout.tokens, row);
-    return { id, position, slot, hasOwnTile: flags === singleTileFlag };
+    return {
+      id,
+      position,
+      slot,
+      hasOwnTile: flags === singleTileFlag,
+      isSecondSegment: flags === secondSegmentFlag,
+    };
   }
 
   /** Page of the cache with the positions from `index * pageTokens` on. */

@@ -295,7 +295,9 @@ class Verifier {
           Array.from({ length: pages }, (_, index) => page + pages - 1 - index),
         );
         page += pages;
-        step.sample(step.encodeSequence(this.#ids(0, length), slot, embedding), slot, length, greedySampling);
+        // The second half is another segment; only models with two token types tell them apart.
+        const row = step.encodeSequence(this.#ids(0, length), slot, embedding, length >> 1);
+        step.sample(row, slot, length, greedySampling);
       }
       if (layers && lengths.length !== 2) {
         await this.#runNew(step);

@@ -15,6 +15,7 @@ import { type StatusProbe, verifyCredential } from './credential-verification.ts
 
 export interface CredentialsOptions {
   readonly store: GatewayStore;
+  /** The configured providers; read at each use, because a reload may change them. */
   readonly byok: readonly ByokProvider[];
   readonly masterKeys: MasterKeys;
   readonly probe: StatusProbe;
@@ -30,7 +31,7 @@ const maxRemembered = 10_000;
 /** Provider credentials of accounts, encrypted in the database. */
 export class Credentials implements CredentialStore {
   readonly #store: GatewayStore;
-  readonly #byok: ReadonlyMap<string, ByokProvider>;
+  readonly #byok: readonly ByokProvider[];
   readonly #masterKeys: MasterKeys;
   readonly #probe: StatusProbe;
   readonly #onSecret: (secret: string) => void;
@@ -42,7 +43,7 @@ export class Credentials implements CredentialStore {
   constructor(options: CredentialsOptions) {
     const { store, byok, masterKeys, probe, monotonicMs = () => performance.now() } = options;
     this.#store = store;
-    this.#byok = new Map(byok.map((one) => [one.id, one]));
+    this.#byok = byok;
     this.#masterKeys = masterKeys;
     this.#probe = probe;
     this.#onSecret = options.onSecret ?? (() => undefined);
@@ -67,7 +68,7 @@ export class Credentials implements CredentialStore {
   }
 
   async put(accountId: string, provider: string, body: unknown): Promise<void> {
-    const known = this.#byok.get(provider);
+    const known = this.#byok.find(({ id }) => id === provider);
     if (known === undefined) throw this.#unknownProviderError(provider);
     const credential = parseCredentialBody(body, known);
     this.#requireMasterKey();
@@ -225,7 +226,7 @@ export class Credentials implements CredentialStore {
   }
 
   #unknownProviderError(provider: string): WireError {
-    const known = [...this.#byok.keys()].sort();
+    const known = this.#byok.map(({ id }) => id).sort();
     const message =
       known.length === 0
         ? 'This gateway does not accept credentials of your own: its configuration has no [byok.<provider>].'

@@ -6,6 +6,13 @@ import type { Model } from './types.ts';
 
 const usdPerMtok = z.string().describe('US dollars per million tokens, as decimal text.');
 
+const pricingSchema = z.object({
+  in_usd_per_mtok: usdPerMtok,
+  out_usd_per_mtok: usdPerMtok,
+  cache_read_usd_per_mtok: usdPerMtok,
+  cache_write_usd_per_mtok: usdPerMtok,
+});
+
 export const catalogModelSchema = z
   .object({
     id: z.string(),
@@ -17,12 +24,13 @@ export const catalogModelSchema = z
     caps: z.array(z.enum(caps)),
     context_window: z.int().describe('Input and output tokens together.'),
     max_output_tokens: z.int(),
-    pricing: z.object({
-      in_usd_per_mtok: usdPerMtok,
-      out_usd_per_mtok: usdPerMtok,
-      cache_read_usd_per_mtok: usdPerMtok,
-      cache_write_usd_per_mtok: usdPerMtok,
-    }),
+    pricing: pricingSchema,
+    deployments: z
+      .array(z.object({ provider: z.string(), pricing: pricingSchema }))
+      .optional()
+      .describe(
+        "Where several providers serve the model. The one that answers is charged; the members above are the first one's.",
+      ),
     embedding_dimensions: z.int().optional(),
   })
   .meta({ id: 'Model' });
@@ -45,6 +53,14 @@ export const toModelBody = (model: Model): z.infer<typeof catalogModelSchema> =>
   context_window: model.contextWindow,
   max_output_tokens: model.maxOutputTokens,
   pricing: model.pricing,
+  ...(model.routing
+    ? {
+        deployments: model.routing.deployments.map(({ model: { provider, pricing } }) => ({
+          provider: provider.id,
+          pricing,
+        })),
+      }
+    : {}),
   ...(model.embeddingDimensions === undefined ? {} : { embedding_dimensions: model.embeddingDimensions }),
 });
 

@@ -5,7 +5,7 @@ import type { KeyRow } from '../ledger/types.ts';
 import { nearestWord } from '../../words/nearest.ts';
 import { cloudDeploymentModel, endpointModel, deploymentPattern } from './byok-models.ts';
 import { cloudProviderId, parseEndpointModel, parseNamespacedName, residentAlias } from './model-names.ts';
-import type { Candidate, Model } from './types.ts';
+import { type Candidate, type Model, servedModels } from './types.ts';
 
 /** Looks up the caller's own credential for a provider or an endpoint `kind:slug`. */
 export type CredentialLookup = (provider: string) => Promise<ByokCredential | undefined>;
@@ -22,29 +22,42 @@ export interface ResolveOptions extends CatalogScope {
   readonly fallbacks: readonly string[];
 }
 
-type ResolvedModel = {
+interface ResolvedModel {
   readonly model: Model;
-  readonly credential: Candidate['credential'];
+  /** One for each deployment that the caller may use; at least one. */
+  readonly candidates: readonly Candidate[];
   readonly isAlias: boolean;
-};
+}
+
+interface CatalogEntry {
+  readonly model: Model;
+  readonly isAlias: boolean;
+  /** Set where the name is `provider/id`: only deployments of that provider. */
+  readonly provider?: string;
+}
 
 const maxFallbacks = 3;
 const fallbackHeader = 'x-svc-fallback-models';
 
+type CatalogConfig = Pick<GatewayConfig, 'models' | 'aliases' | 'fallbacks' | 'byok'>;
+
 /** The model catalog: resolves the names in requests to models and credentials. */
 export class Catalog {
-  readonly #models: ReadonlyMap<string, Model>;
+  #models: ReadonlyMap<string, Model> = new Map();
   readonly #local: () => readonly Model[];
-  readonly #config: Pick<GatewayConfig, 'aliases' | 'fallbacks' | 'byok'>;
+  #config: CatalogConfig;
 
   /** @param local lists the models that are loaded in this process; a configured model with the same id takes precedence */
-  constructor(
-    config: Pick<GatewayConfig, 'models' | 'aliases' | 'fallbacks' | 'byok'>,
-    local: () => readonly Model[] = () => [],
-  ) {
-    this.#models = new Map(config.models.map((model) => [model.id, model]));
+  constructor(config: CatalogConfig, local: () => readonly Model[] = () => []) {
     this.#config = config;
     this.#local = local;
+    this.replace(config);
+  }
+
+  /** Resolves names by another configuration from now on. What was resolved keeps its models and prices. */
+  replace(config: CatalogConfig): void {
+    this.#models = new Map(config.models.map((model) => [model.id, model]));
+    this.#config = config;
   }
 
   /** All models of the public catalog. */
@@ -60,14 +73,16 @@ export class Catalog {
   async listFor(models: KeyRow['models'], findCredential: CredentialLookup): Promise<Model[]> {
     const [all, providers] = [this.list(), await this.#findByokProviders(findCredential)];
     return all.filter(
-      ({ id, provider }) =>
-        inScope(id, models) && (provider.access === 'house' || providers.has(provider.id)),
+      (model) =>
+        inScope(model.id, models) &&
+        servedModels(model).some(({ provider }) => provider.access === 'house' || providers.has(provider.id)),
     );
   }
 
   /**
    * Resolves a requested name to candidates, in order of preference: the requested model, the fallbacks of the request, the
-   * fallbacks of the configuration. Capabilities are not checked here.
+   * fallbacks of the configuration. Each model has its deployments in the order of the file. Capabilities are not checked
+   * here.
    * @throws WireError 404 `model_not_found`; 400 when a fallback of the request is unknown
    */
   async resolve(requested: string, options: ResolveOptions): Promise<Resolution> {
@@ -79,13 +94,13 @@ export class Catalog {
       ...(await this.#requestFallbacks(options)),
       ...(await this.#configuredFallbacks(model, options)),
     ];
-    const candidates = chain.filter(
+    const distinct = chain.filter(
       (one, place) => chain.findIndex((other) => other.model.id === one.model.id) === place,
     );
     return {
       requested,
       model,
-      candidates: candidates.map((one) => ({ model: one.model, credential: one.credential })),
+      candidates: distinct.flatMap(({ candidates }) => candidates),
       reason: isAlias ? 'routed' : 'as_requested',
     };
   }
@@ -96,16 +111,16 @@ export class Catalog {
     if (catalogEntry) {
       const { model } = catalogEntry;
       if (!inScope(model.id, scope.models)) return undefined;
-      const credential = await this.#credential(model, scope);
-      return credential && { ...catalogEntry, credential };
+      const candidates = await this.#candidates(catalogEntry, scope);
+      return candidates.length > 0 ? { model, candidates, isAlias: catalogEntry.isAlias } : undefined;
     }
     if (!inScope(name, scope.models)) return undefined;
-    const model = await this.#findByokModel(name, scope);
-    return model && { ...model, isAlias: false };
+    const found = await this.#findByokModel(name, scope);
+    return found && { model: found.model, candidates: [found], isAlias: false };
   }
 
   /** Finds a catalog model by id, alias or `provider/id`. */
-  #findInCatalog(name: string): { readonly model: Model; readonly isAlias: boolean } | undefined {
+  #findInCatalog(name: string): CatalogEntry | undefined {
     const exact = this.#getModel(name);
     if (exact) return { model: exact, isAlias: false };
     const routed =
@@ -113,8 +128,33 @@ export class Catalog {
       (name === residentAlias ? this.#local()[0] : undefined);
     if (routed) return { model: routed, isAlias: true };
     const parsed = parseNamespacedName(name);
-    const model = this.#getModel(parsed?.model ?? '');
-    return model && model.provider.id === parsed?.provider ? { model, isAlias: false } : undefined;
+    const model = parsed && this.#getModel(parsed.model);
+    const isServed = model && servedModels(model).some(({ provider }) => provider.id === parsed?.provider);
+    return isServed ? { model, isAlias: false, provider: parsed.provider } : undefined;
+  }
+
+  /**
+   * The deployments that the caller may use. Where the caller has a credential of its own for one of them, the operator's are
+   * left out, so that the caller is not charged.
+   */
+  async #candidates({ model, provider }: CatalogEntry, scope: CatalogScope): Promise<Candidate[]> {
+    const { routing } = model;
+    if (!routing) {
+      const credential = await this.#credential(model, scope);
+      return credential ? [{ model, credential }] : [];
+    }
+    const deployments = routing.deployments.filter(
+      (one) => provider === undefined || one.model.provider.id === provider,
+    );
+    const found = await Promise.all(
+      deployments.map(async (deployment): Promise<Candidate | undefined> => {
+        const credential = await this.#credential(deployment.model, scope);
+        return credential && { model: deployment.model, credential, route: { routing, deployment } };
+      }),
+    );
+    const usable = found.filter((one) => one !== undefined);
+    const own = usable.filter(({ credential }) => credential.kind === 'byok');
+    return own.length > 0 ? own : usable;
   }
 
   /** The caller's own credential if there is one. The operator's is then not used, so that the caller is not charged. */
@@ -129,10 +169,7 @@ export class Catalog {
   }
 
   /** Finds a deployment of the caller's cloud resource, or a model of an endpoint registered for the account. */
-  async #findByokModel(
-    name: string,
-    { findCredential }: CatalogScope,
-  ): Promise<Omit<ResolvedModel, 'isAlias'> | undefined> {
+  async #findByokModel(name: string, { findCredential }: CatalogScope): Promise<Candidate | undefined> {
     const parsed = parseEndpointModel(name);
     if (parsed) {
       const endpoint = await findCredential(parsed.endpoint);
@@ -180,10 +217,13 @@ export class Catalog {
   /** Explains in a sentence or two why the caller has no such model. */
   async #explainMissing(name: string, scope: CatalogScope): Promise<string> {
     const shown = `'${name.slice(0, 200).toWellFormed()}'`;
-    const known = this.#findInCatalog(name)?.model;
-    if (known && !inScope(known.id, scope.models)) return `This API key may not use the model ${shown}.`;
-    if (known)
-      return `The model ${shown} needs a key of your own for the provider ${known.provider.id}: store one with PUT /v1/keys/${known.provider.id}.`;
+    const known = this.#findInCatalog(name);
+    if (known && !inScope(known.model.id, scope.models))
+      return `This API key may not use the model ${shown}.`;
+    if (known) {
+      const provider = known.provider ?? known.model.provider.id;
+      return `The model ${shown} needs a key of your own for the provider ${provider}: store one with PUT /v1/keys/${provider}.`;
+    }
     const visible = (await this.listFor(scope.models, scope.findCredential)).map(({ id }) => id);
     const near = nearestWord(name, [...visible, ...this.#config.aliases.keys()]);
     const hint = near === undefined ? '' : ` Did you mean '${near}'?`;
@@ -193,7 +233,10 @@ export class Catalog {
   /** Ids of the catalog's providers for which the caller has a credential. */
   async #findByokProviders(findCredential: CredentialLookup): Promise<ReadonlySet<string>> {
     const ids = this.#config.byok.map(({ id }) => id);
-    const candidateIds = ids.filter((id) => this.list().some(({ provider }) => provider.id === id));
+    const used = new Set(
+      this.list().flatMap((model) => servedModels(model).map(({ provider }) => provider.id)),
+    );
+    const candidateIds = ids.filter((id) => used.has(id));
     const found = await Promise.all(candidateIds.map(findCredential));
     return new Set(candidateIds.filter((_, index) => found[index]));
   }

@@ -124,6 +124,25 @@ export function estimateOutputRoom({ contextWindow }: Omit<PricedModel, 'price'>
 export const estimateInputTokens = ({ textBytes }: Pick<CostFacts, 'textBytes'>): number =>
   Math.ceil(textBytes / 4);
 
+/** Estimates the cost of a request, in nanodollars: its text at four bytes a token, and every answer at its full length. */
+export function estimateCost({
+  model,
+  facts,
+  maxTokens,
+}: {
+  model: PricedModel;
+  facts: CostFacts;
+  maxTokens: number;
+}): bigint {
+  return costOf(model.price, {
+    fresh: facts.textBytes / 4,
+    cacheWrite: 0,
+    cacheWrite1h: 0,
+    cacheRead: 0,
+    output: maxTokens * Math.max(1, facts.answers),
+  }).total;
+}
+
 /** Estimates the minimum cost of a request, in nanodollars: its text at four bytes a token, and no output. */
 export function estimateMinCost({ model, facts }: { model: PricedModel; facts: CostFacts }): bigint {
   const tokens = billedTokens(facts.textBytes / 4);

@@ -30,16 +30,50 @@ export interface Pricing {
   readonly cache_write_usd_per_mtok: string;
 }
 
+export const routingStrategies = ['priority', 'weighted', 'least_latency', 'least_cost'] as const;
+
+/** How the requests to a model are shared among its deployments. */
+export interface Routing {
+  readonly strategy: (typeof routingStrategies)[number];
+  /** Prompts with the same beginning go to the same deployment, as long as it is available. */
+  readonly sticky: boolean;
+  /** In the order of the file; at least one. */
+  readonly deployments: readonly Deployment[];
+}
+
+/** A model as one provider serves it. */
+export interface Deployment {
+  /** `PROVIDER/UPSTREAM`; unique within the model. */
+  readonly id: string;
+  /** The model with the provider, the upstream name and the prices of this deployment, without `routing`. */
+  readonly model: Model;
+  /** Share of the requests, relative to the other deployments. */
+  readonly weight: number;
+  /** Lower numbers are preferred. */
+  readonly priority: number;
+  /** Requests of all callers; undefined: no limit. */
+  readonly requestsPerMinute: number | undefined;
+  readonly concurrency: number | undefined;
+}
+
 export interface Model extends UpstreamModel {
   readonly provider: Provider;
   readonly price: Price;
   readonly pricing: Pricing;
   readonly displayName: string;
+  /** Undefined: one provider. Otherwise the members above are those of the first deployment. */
+  readonly routing?: Routing;
 }
+
+/** The model as each of its providers serves it. */
+export const servedModels = (model: Model): readonly Model[] =>
+  model.routing?.deployments.map((deployment) => deployment.model) ?? [model];
 
 /** What can serve a request: a model and the credential that pays for it. */
 export interface Candidate {
   readonly model: Model;
+  /** Set where the model has deployments: this one, and how to choose among them. */
+  readonly route?: { readonly routing: Routing; readonly deployment: Deployment };
   /** `house`: the operator's. `byok`: the caller's own, free of charge here. */
   readonly credential:
     | { readonly kind: 'house'; readonly apiKey: string | undefined }

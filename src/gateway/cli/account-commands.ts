@@ -1,9 +1,9 @@
 import { formatTable } from '../../cli/models/format-table.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
-import { toBalanceBody, nanodollarsToJson } from '../catalog/bodies.ts';
+import { toAccountBody } from '../ledger/bodies.ts';
 import { LedgerError } from '../ledger/errors.ts';
-import type { AccountRow, Ledger } from '../ledger/types.ts';
+import type { Ledger } from '../ledger/types.ts';
 import { formatDollars, parseNanodollars } from './money.ts';
 import {
   findAccount,
@@ -14,16 +14,6 @@ import {
   withDatabase,
   positional,
 } from './command-context.ts';
-
-const toAccountBody = ({ id, name, createdAt, disabledAt, parentId, balance, held }: AccountRow) => ({
-  id,
-  name,
-  created_at: createdAt,
-  disabled_at: disabledAt ?? null,
-  parent: parentId ?? null,
-  balance: toBalanceBody(balance),
-  held_nanodollars: nanodollarsToJson(held),
-});
 
 export function createAccount(session: CommandContext): Promise<void> {
   const { 'credit-usd': credit, 'included-usd': included, parent } = session.command.flags;

@@ -1,4 +1,5 @@
 import { formatTable } from '../../cli/models/format-table.ts';
+import { toChangeBody } from '../ledger/bodies.ts';
 import { type CommandContext, findAccount, withDatabase, writeResult } from './command-context.ts';
 
 const defaultLimit = 50;
@@ -17,12 +18,10 @@ export function listChanges(context: CommandContext): Promise<void> {
       before ? JSON.stringify(before) : '',
       after ? JSON.stringify(after) : '',
     ]);
-    const data = rows.map(({ accountId: id, before = null, after = null, ...row }) => ({
-      ...row,
-      account: id,
-      before,
-      after,
-    }));
-    writeResult(context, { data }, formatTable(['AT', 'BY', 'CHANGE', 'OF', 'BEFORE', 'AFTER'], cells));
+    writeResult(
+      context,
+      { data: rows.map(toChangeBody) },
+      formatTable(['AT', 'BY', 'CHANGE', 'OF', 'BEFORE', 'AFTER'], cells),
+    );
   });
 }

@@ -2,11 +2,18 @@ import { UsageError } from '../../config/usage.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { commonFlags, type FlagName, flagNames, flags, type FlagValues, isFlag } from './flags.ts';
 
+/** Flags without a value that only some commands have, with their help. */
+export const switchHelp = { csv: 'print the result as CSV' } as const;
+export type SwitchName = keyof typeof switchHelp;
+const isSwitch = (name: string): name is SwitchName => Object.hasOwn(switchHelp, name);
+
 interface CommandRow {
   /** Names of the command's positional arguments; all are required. */
   readonly words: readonly string[];
   readonly flags: readonly FlagName[];
   readonly needed?: readonly FlagName[];
+  /** Flags without a value. */
+  readonly switches?: readonly SwitchName[];
   readonly help: string;
 }
 
@@ -19,6 +26,7 @@ export const commands = {
       'grace-secs',
       'admin-host',
       'admin-port',
+      'admin-token-file',
       'log-format',
       'log-sample',
       'otlp-endpoint',
@@ -58,6 +66,12 @@ export const commands = {
   'key enable': { words: ['ID'], flags: [], help: 'enable a disabled API key' },
   'key revoke': { words: ['ID'], flags: [], help: 'revoke an API key permanently' },
   'key list': { words: [], flags: ['account'], help: 'list API keys, without their secrets' },
+  usage: {
+    words: [],
+    flags: ['by', 'since', 'until', 'account'],
+    switches: ['csv'],
+    help: 'show requests, tokens and spend of a period',
+  },
   'budget set': {
     words: [],
     flags: ['key', 'account', 'usd', 'per', 'time-zone'],
@@ -73,6 +87,17 @@ export const commands = {
   },
   'ledger audit': { words: [], flags: [], help: 'check the consistency of the ledger' },
   'catalog check': { words: [], flags: [], help: 'check the configuration and show its models' },
+  'catalog import': {
+    words: ['PRICES'],
+    flags: ['provider', 'as', 'models'],
+    needed: ['provider'],
+    help: 'print the models of a provider from a price list, as tables for the configuration',
+  },
+  'catalog diff': {
+    words: ['PRICES'],
+    flags: [],
+    help: 'compare the configured prices and limits with a price list',
+  },
   'secrets rotate': {
     words: [],
     flags: [],
@@ -105,6 +130,7 @@ export type Command =
       readonly name: CommandName;
       readonly words: readonly string[];
       readonly flags: FlagValues;
+      readonly switches: readonly SwitchName[];
       readonly json: boolean;
     };
 export type RunCommand = Extract<Command, { words: readonly string[] }>;
@@ -115,7 +141,7 @@ export function parseGatewayArgs(args: readonly string[]): Command {
   const words: string[] = [];
   const given = new Map<FlagName, string>();
   const switches = new Set<string>();
-  const known = [...flagNames, 'json', 'help', 'version'];
+  const known = [...flagNames, ...Object.keys(switchHelp), 'json', 'help', 'version'];
   for (let at = 0; at < args.length; at++) {
     const arg = args[at] ?? '';
     if (arg === '--') {
@@ -158,7 +184,14 @@ export function parseGatewayArgs(args: readonly string[]): Command {
     return { name: 'help', topic: undefined };
   if (!found) throw new UsageError([...faults, unknownCommand(words)]);
   const { name, rest } = found;
-  faults.push(...positionalFaults(name, rest), ...flagFaults(name, [...given.keys()]));
+  const ownSwitches = [...switches].filter(isSwitch);
+  faults.push(
+    ...positionalFaults(name, rest),
+    ...flagFaults(name, [...given.keys()]),
+    ...ownSwitches
+      .filter((one) => !commandRowOf(name).switches?.includes(one))
+      .map((one) => `--${one} does not belong to the command ${name}`),
+  );
   const values: Record<string, unknown> = {};
   for (const [flag, text] of given) {
     try {
@@ -169,7 +202,7 @@ export function parseGatewayArgs(args: readonly string[]): Command {
     }
   }
   if (faults.length > 0) throw new UsageError(faults);
-  return { name, words: rest, flags: values, json: switches.has('json') };
+  return { name, words: rest, flags: values, switches: ownSwitches, json: switches.has('json') };
 }
 
 function commandOf(words: readonly string[]): { name: CommandName; rest: readonly string[] } | undefined {

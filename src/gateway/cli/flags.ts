@@ -3,6 +3,7 @@ import { parseExpiry } from '../../words/expiry.ts';
 import { parsePeriod, parseTimeZone } from '../budgets/period.ts';
 import { maxKeyLimits } from '../ledger/checks.ts';
 import { logFormats } from '../serve/request-log.ts';
+import { parseUsageDimensions, parseUsageSince, parseUsageUntil } from '../usage/query.ts';
 import { parseNanodollars } from './money.ts';
 
 interface Flag<T> {
@@ -110,6 +111,11 @@ export const flags = {
     help: 'also open the operator listener at this port, with /metrics for Prometheus, /ready and /health; 0 picks a free port',
     read: parseIntegerBetween(0, 65_535),
   },
+  'admin-token-file': {
+    value: 'FILE',
+    help: "file with a line NAME TOKEN for each operator, for the admin API on the operator's port",
+    read: parseText,
+  },
   'log-format': {
     value: 'FORMAT',
     help: 'log requests, failed attempts and circuit breakers to stderr: text or json (default: no log; notices are text)',
@@ -164,7 +170,7 @@ export const flags = {
   },
   models: {
     value: 'ID,ID',
-    help: 'the only models that the key may use, or all',
+    help: 'the only models that the key may use, or that are imported, or all',
     read: parseOr('all', parseNames),
   },
   rpm: {
@@ -186,6 +192,23 @@ export const flags = {
     value: 'N',
     help: 'how many entries (default 50)',
     read: parseIntegerBetween(1, 10_000, ' entries'),
+  },
+  provider: { value: 'NAME', help: "the price list's name of the provider", read: parseText },
+  as: { value: 'ID', help: 'id of the provider in the configuration; default: NAME', read: parseText },
+  by: {
+    value: 'COLUMN,COLUMN',
+    help: 'what to add up by: day, month, key, account, provider, model, tag (default model)',
+    read: parseUsageDimensions,
+  },
+  since: {
+    value: 'WHEN',
+    help: 'first day, in UTC: 30d (today and the 29 days before; the default), 2026-01-31 or 2026-01',
+    read: parseUsageSince,
+  },
+  until: {
+    value: 'DATE',
+    help: 'last day: 2026-01-31 or 2026-01 (default: today)',
+    read: parseUsageUntil,
   },
   'base-url': {
     value: 'URL',

@@ -1,5 +1,5 @@
 import { formatTable } from '../../config/help-table.ts';
-import { type CommandName, commandNames, commandRowOf } from './commands.ts';
+import { type CommandName, commandNames, commandRowOf, switchHelp } from './commands.ts';
 import { commonFlags, type FlagName, flags } from './flags.ts';
 
 const program = 'node dist/gateway.js';
@@ -43,12 +43,16 @@ const overviewHelp = (version: string): string[] => [
 ];
 
 function commandHelp(name: CommandName): string[] {
-  const { words, flags: ownFlags, needed = [], help } = commandRowOf(name);
+  const { words, flags: ownFlags, needed = [], switches = [], help } = commandRowOf(name);
   const usage = [name, ...words, ...needed.map((flag) => `--${flag} ${flags[flag].value}`)];
   return [
     `${program} ${usage.join(' ')} [options]: ${help}`,
     '',
     'Options:',
-    ...formatTable([...ownFlags.map(toHelpRow), ...commonRows]),
+    ...formatTable([
+      ...ownFlags.map(toHelpRow),
+      ...switches.map((one) => [`--${one}`, switchHelp[one]] as const),
+      ...commonRows,
+    ]),
   ];
 }

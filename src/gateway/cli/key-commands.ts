@@ -1,8 +1,8 @@
 import { formatTable } from '../../cli/models/format-table.ts';
 import { UsageError } from '../../config/usage.ts';
 import { didYouMean } from '../../words/nearest.ts';
-import { nanodollarsToJson } from '../catalog/bodies.ts';
 import { parseEndpointModel, parseNamespacedName } from '../catalog/model-names.ts';
+import { toKeyBody } from '../ledger/bodies.ts';
 import type { KeyChanges, KeyRow } from '../ledger/types.ts';
 import type { GatewayFile } from '../config/gateway-file.ts';
 import { commands } from './commands.ts';
@@ -17,24 +17,6 @@ import {
   withDatabase,
   positional,
 } from './command-context.ts';
-
-const toKeyBody = (row: KeyRow) => ({
-  id: row.id,
-  account: row.accountId,
-  label: row.label ?? null,
-  last4: row.last4,
-  cap_nanodollars: row.cap === undefined ? null : nanodollarsToJson(row.cap),
-  spent_nanodollars: nanodollarsToJson(row.spent),
-  held_nanodollars: nanodollarsToJson(row.held),
-  models: row.models ?? null,
-  requests_per_minute: row.requestsPerMinute ?? null,
-  tokens_per_minute: row.tokensPerMinute ?? null,
-  concurrency: row.concurrency ?? null,
-  created_at: row.createdAt,
-  expires_at: row.expiresAt ?? null,
-  revoked_at: row.revokedAt ?? null,
-  disabled_at: row.disabledAt ?? null,
-});
 
 /** `key create`: prints only the key to stdout, so that a script can capture it. */
 export async function createKey(context: CommandContext): Promise<void> {

@@ -17,7 +17,9 @@ import { type CommandName, parseGatewayArgs } from './commands.ts';
 import { addEndpoint, listEndpoints, removeEndpoint } from './endpoint-commands.ts';
 import { gatewayHelp } from './help.ts';
 import { createKey, disableKey, enableKey, listKeys, revokeKey, updateKey } from './key-commands.ts';
+import { diffCatalog, importCatalog } from './price-commands.ts';
 import { serve } from './serve-command.ts';
+import { showUsage } from './usage-command.ts';
 import type { CommandContext } from './command-context.ts';
 import type { CliEnvironment } from './types.ts';
 
@@ -39,8 +41,11 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'budget remove': removeBudget,
   'budget list': listBudgets,
   changes: listChanges,
+  usage: showUsage,
   'ledger audit': auditLedger,
   'catalog check': checkCatalog,
+  'catalog import': importCatalog,
+  'catalog diff': diffCatalog,
   'secrets rotate': rotateSecrets,
   'endpoint add': addEndpoint,
   'endpoint list': listEndpoints,

@@ -1,8 +1,15 @@
 import { portError } from '../../cli/port-error.ts';
 import { printable } from '../../terminal/printable.ts';
-import { interruptedExitCode, onStopSignals, type SignalSource } from '../../terminal/stop-signals.ts';
+import {
+  interruptedExitCode,
+  onReloadSignals,
+  onStopSignals,
+  type SignalSource,
+} from '../../terminal/stop-signals.ts';
+import { errorMessage } from '../../util/error-message.ts';
 import { pluralize } from '../../words/count.ts';
 import { UsageError } from '../../config/usage.ts';
+import { readAdminTokens } from '../operator/admin-tokens.ts';
 import { RequestLog } from '../serve/request-log.ts';
 import { findRemarks } from '../config/remarks.ts';
 import { resolveDatabaseUrl, readConfig, writeNote, type CommandContext } from './command-context.ts';
@@ -20,12 +27,16 @@ export async function serve(context: CommandContext): Promise<void> {
     'grace-secs': graceSecs = defaultGraceSecs,
     'admin-host': adminHost = defaultHost,
     'admin-port': adminPort,
+    'admin-token-file': adminTokenFile,
     'log-format': logFormat,
     'log-sample': logSample = 1,
     'otlp-endpoint': otlpEndpoint,
   } = command.flags;
   if (adminPort === undefined && command.flags['admin-host'] !== undefined)
     throw new UsageError(['--admin-host needs --admin-port']);
+  if (adminPort === undefined && adminTokenFile !== undefined)
+    throw new UsageError(['--admin-token-file needs --admin-port']);
+  const tokens = adminPort === undefined ? undefined : await readAdminTokens(adminTokenFile, world.env);
   if (logFormat === undefined && command.flags['log-sample'] !== undefined)
     throw new UsageError(['--log-sample needs --log-format']);
   const file = await readConfig(context);
@@ -39,6 +50,12 @@ export async function serve(context: CommandContext): Promise<void> {
       write: (line) => void world.stderr.write(line),
       now: world.now,
     });
+  const reread = async () => {
+    const next = await readConfig(context);
+    const nextDatabase = await resolveDatabaseUrl(context, next);
+    if (nextDatabase !== database) throw new UsageError(['the database changes only with a restart']);
+    return await next.config();
+  };
   const onNotice = (text: string) => (log ? log.notice(text) : writeNote(context, printable(text)));
   for (const remark of findRemarks(config)) onNotice(remark);
   const { env } = world;
@@ -46,12 +63,13 @@ export async function serve(context: CommandContext): Promise<void> {
   const running = await world
     .serve({
       config,
+      readConfig: reread,
       database,
       host,
       port,
       env,
       version,
-      admin: adminPort === undefined ? undefined : { host: adminHost, port: adminPort },
+      admin: adminPort === undefined ? undefined : { host: adminHost, port: adminPort, tokens },
       log,
       otlpEndpoint,
       onNotice,
@@ -67,7 +85,13 @@ export async function serve(context: CommandContext): Promise<void> {
     graceMs: graceSecs * 1000,
     exit: world.exit,
     report: onNotice,
+    ignoresHangup: !world.hasTerminal,
   });
+  onReloadSignals(
+    world.signals,
+    () => void running.reload().catch((error: unknown) => onNotice(errorMessage(error))),
+    world.hasTerminal,
+  );
   const url = urlOf(host, running.port);
   const adminUrl = running.adminPort === undefined ? undefined : urlOf(adminHost, running.adminPort);
   world.stdout.write(
@@ -84,7 +108,7 @@ const urlOf = (host: string, port: number): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 
 /**
- * Handles stop signals. The first SIGINT, SIGTERM or SIGHUP lets running requests finish; a second SIGINT or SIGTERM aborts
+ * Handles stop signals. The first SIGINT, SIGTERM or, with a terminal, SIGHUP lets running requests finish; a second SIGINT or SIGTERM aborts
  * them; a third exits at once.
  */
 export function stopOnSignals(
@@ -94,9 +118,15 @@ export function stopOnSignals(
     graceMs,
     exit,
     report,
-  }: { graceMs: number; exit: (code: number) => void; report: (text: string) => void },
+    ignoresHangup,
+  }: {
+    graceMs: number;
+    exit: (code: number) => void;
+    report: (text: string) => void;
+    ignoresHangup: boolean;
+  },
 ): void {
-  onStopSignals(source, (request) => {
+  const onStop = (request: number) => {
     if (request > 2) {
       exit(interruptedExitCode);
       return;
@@ -108,5 +138,6 @@ export function stopOnSignals(
       () => exit(0),
       () => exit(1),
     );
-  });
+  };
+  onStopSignals(source, onStop, { ignoresHangup });
 }

@@ -3,11 +3,14 @@ import type { SignalSource } from '../../terminal/stop-signals.ts';
 import type { RotationResult } from '../access/master-key-rotation.ts';
 import type { CredentialStore } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
+import type { AdminTokens } from '../operator/admin-tokens.ts';
 import type { Ledger } from '../ledger/types.ts';
 import type { RequestLog } from '../serve/request-log.ts';
 
 export interface ServeOptions {
   readonly config: GatewayConfig;
+  /** Reads the configuration again. Rejects with `UsageError` with every fault. */
+  readonly readConfig: () => Promise<GatewayConfig>;
   /** `sqlite:PATH` or `postgres://...`. */
   readonly database: string;
   readonly host: string;
@@ -17,7 +20,9 @@ export interface ServeOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly version: string;
   /** The operator listener; undefined: none. */
-  readonly admin: { readonly host: string; readonly port: number } | undefined;
+  readonly admin:
+    | { readonly host: string; readonly port: number; readonly tokens: AdminTokens | undefined }
+    | undefined;
   /** The log of requests; undefined: none. */
   readonly log: RequestLog | undefined;
   readonly otlpEndpoint: string | undefined;
@@ -30,6 +35,8 @@ export interface RunningGateway {
   readonly port: number;
   /** The bound port of the operator listener. */
   readonly adminPort?: number | undefined;
+  /** Reads the configuration again and replaces it at once, or not at all; reports what it did. */
+  reload(): Promise<unknown>;
   /**
    * Stops accepting requests, gives running ones `graceMs` to finish, then aborts and settles them and closes the database.
    * Never rejects.
@@ -74,6 +81,8 @@ export interface CliEnvironment {
   readonly stdout: Pick<Terminal, 'write'>;
   readonly stderr: Pick<Terminal, 'write'>;
   readonly signals: SignalSource;
+  /** Whether the process has a controlling terminal. */
+  readonly hasTerminal: boolean;
   readonly exit: (code: number) => void;
   readonly now: () => Date;
   readonly serve: ServeGateway;

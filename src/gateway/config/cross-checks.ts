@@ -1,6 +1,6 @@
-import { didYouMean } from '../../words/nearest.ts';
 import { cloudProviderId, parseEndpointModel, parseNamespacedName } from '../catalog/model-names.ts';
 import type { ConfigFaults } from './config-faults.ts';
+import { checkDeployments, providersOf, suggestion } from './deployment-checks.ts';
 import type { ModelTable } from './schemas.ts';
 import type { Entry, Tables } from './tables.ts';
 
@@ -63,17 +63,20 @@ const isKeyOptional = (wire: string, url: string | readonly string[]): boolean =
 function checkModels({ models, declaredIds: named }: Tables, faults: ConfigFaults): void {
   for (const { path, value, isDuplicate } of markDuplicates(models, ({ id }) => id)) {
     const { id, provider, caps, context_window: window, max_output_tokens: maxOutput } = value;
+    const generatesText = caps.includes('chat') || caps.includes('completions');
     const memberPath = (member: string) => [...path, member];
     if (isDuplicate) faults.add(memberPath('id'), `'${id}' is the id of an earlier model, too`);
     const ambiguity = ambiguityOf(value, models);
     if (ambiguity !== undefined)
       faults.add(memberPath('id'), `'${id}' would be read as ${ambiguity}; choose another id`);
-    if (!named.providers.includes(provider))
+    if (provider === undefined && !value.deployments)
+      faults.add(memberPath('provider'), 'is missing; name a provider, or add tables [[models.deployments]]');
+    if (provider !== undefined && !named.providers.includes(provider))
       faults.add(
         memberPath('provider'),
         `there is no provider '${provider}'${suggestion(provider, named.providers)}`,
       );
-    const generatesText = caps.includes('chat') || caps.includes('completions');
+    checkDeployments({ path, value }, { providers: named.providers, generatesText }, faults);
     if (!generatesText && !caps.includes('embeddings'))
       faults.add(memberPath('caps'), 'needs one of chat, completions and embeddings');
     for (const member of ['out_usd_per_mtok', 'max_output_tokens'] as const)
@@ -97,15 +100,19 @@ function checkModels({ models, declaredIds: named }: Tables, faults: ConfigFault
 }
 
 /** What else a request could mean by this model id; undefined when it is unambiguous. */
-function ambiguityOf({ id, provider }: ModelTable, models: readonly Entry<ModelTable>[]): string | undefined {
+function ambiguityOf(model: ModelTable, models: readonly Entry<ModelTable>[]): string | undefined {
+  const { id } = model;
   if (parseEndpointModel(id)) return "a model of an endpoint 'kind:slug'";
   const inside = parseNamespacedName(id);
   if (inside?.provider === cloudProviderId)
     return `a deployment of a caller's own ${cloudProviderId} resource`;
-  const other = models.find(({ value }) => value.provider === inside?.provider && value.id === inside.model);
+  if (!inside) return undefined;
+  const other = models.find(
+    ({ value }) => value.id === inside.model && providersOf(value).includes(inside.provider),
+  );
   return (
     other &&
-    `the model '${other.value.id}' of the provider '${other.value.provider}' (${provider} has this one)`
+    `the model '${other.value.id}' of the provider '${inside.provider}' (${providersOf(model).join(', ')} has this one)`
   );
 }
 
@@ -208,6 +215,3 @@ const markDuplicates = <T>(entries: readonly Entry<T>[], name: (value: T) => str
     ...entry,
     isDuplicate: entries.slice(0, index).some((earlier) => name(earlier.value) === name(entry.value)),
   }));
-
-const suggestion = (name: string, known: readonly string[]): string =>
-  didYouMean(name, known, (found) => `'${found}'`);

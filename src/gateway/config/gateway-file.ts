@@ -4,13 +4,14 @@ import { parse, TomlError } from 'smol-toml';
 import { KeyLines } from '../../config/toml-lines.ts';
 import { UsageError } from '../../config/usage.ts';
 import { cloudProviderId, residentAlias } from '../catalog/model-names.ts';
-import { priceOf } from '../catalog/rate-card.ts';
-import type { Model, Provider } from '../catalog/types.ts';
+import { priceOf, type RateCard } from '../catalog/rate-card.ts';
+import type { Deployment, Model, Provider } from '../catalog/types.ts';
 import { efforts as allEfforts } from '../../wires/core/effort.ts';
 import { checkReferences } from './cross-checks.ts';
 import { ConfigFaults } from './config-faults.ts';
 import { type Environment, SecretSources } from './secret-sources.ts';
-import type { ModelTable } from './schemas.ts';
+import { ownPricesOf } from './deployment-checks.ts';
+import type { DeploymentTable, ModelTable } from './schemas.ts';
 import { type Tables, parseTables } from './tables.ts';
 import type { ByokProvider, GatewayConfig } from './types.ts';
 
@@ -57,10 +58,7 @@ export class GatewayFile {
       }
       return {
         providers,
-        models: tables.models.flatMap(({ value }) => {
-          const provider = providers.find(({ id }) => id === value.provider);
-          return provider ? [toModel(value, provider)] : [];
-        }),
+        models: tables.models.flatMap(({ value }) => toModel(value, providers) ?? []),
         aliases: new Map(tables.aliases.map(({ value }) => [value.name, value.to])),
         fallbacks: new Map(tables.fallbacks.map(({ value }) => [value.model, value.to])),
         byok: toByokProviders(tables, providers),
@@ -175,7 +173,44 @@ async function readMasterKeys(
   return keys.filter((key) => key !== undefined);
 }
 
-function toModel(table: ModelTable, provider: Provider): Model {
+/** @returns undefined where a provider is missing, which is a fault of the file */
+function toModel(table: ModelTable, providers: readonly Provider[]): Model | undefined {
+  const providerOf = (id: string | undefined) => providers.find((provider) => provider.id === id);
+  if (!table.deployments) {
+    const provider = providerOf(table.provider);
+    return provider && toServedModel(table, provider);
+  }
+  const deployments = table.deployments.flatMap((deployment) => {
+    const provider = providerOf(deployment.provider);
+    return provider ? [toDeployment(table, deployment, provider)] : [];
+  });
+  const [first] = deployments;
+  const { routing: strategy = 'priority', sticky = false } = table;
+  return first && { ...first.model, routing: { strategy, sticky, deployments } };
+}
+
+function toDeployment(table: ModelTable, deployment: DeploymentTable, provider: Provider): Deployment {
+  const { upstream = table.upstream ?? table.id, weight = 1, priority = 1 } = deployment;
+  const model = toServedModel({ ...table, upstream }, provider);
+  return {
+    id: `${provider.id}/${upstream}`,
+    model: { ...model, ...toPrices(ownPricesOf(deployment) ?? table) },
+    weight,
+    priority,
+    requestsPerMinute: deployment.requests_per_minute,
+    concurrency: deployment.concurrency,
+  };
+}
+
+/** Prices that are missing are a fault of the file. */
+const toPrices = ({
+  in_usd_per_mtok: input = '0',
+  out_usd_per_mtok: output = '0',
+  ...card
+}: { readonly [Member in keyof RateCard]?: RateCard[Member] | undefined }) =>
+  priceOf({ ...card, in_usd_per_mtok: input, out_usd_per_mtok: output });
+
+function toServedModel(table: ModelTable, provider: Provider): Model {
   return {
     id: table.id,
     provider,
@@ -184,7 +219,7 @@ function toModel(table: ModelTable, provider: Provider): Model {
     caps: new Set(table.caps),
     contextWindow: table.context_window,
     maxOutputTokens: table.max_output_tokens ?? 0,
-    ...priceOf({ ...table, out_usd_per_mtok: table.out_usd_per_mtok ?? '0' }),
+    ...toPrices(table),
     displayName: table.display_name ?? table.id,
     embeddingDimensions: table.embedding_dimensions,
     efforts: table.efforts && allEfforts.filter((level) => table.efforts?.includes(level)),

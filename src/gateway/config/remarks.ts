@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
 import { isPrivate } from '../../addresses/address-ranges.ts';
 import { formatUsdPerMtok } from '../catalog/rate-card.ts';
-import type { Model } from '../catalog/types.ts';
+import { type Model, servedModels } from '../catalog/types.ts';
 import { supportedEfforts } from '../../wires/chat/dialect.ts';
 import type { GatewayConfig } from './types.ts';
 
@@ -26,11 +26,15 @@ export const findRemarks = ({ providers, models }: GatewayConfig): string[] => [
           `the base_url of ${id}, ${url}, has no version; most providers of this wire need ${url}/${wire === 'google' ? 'v1beta' : 'v1'}`,
       ),
   ),
-  ...models.flatMap(findPriceRemarks),
+  ...models.flatMap((model) => distinct(servedModels(model).flatMap(findPriceRemarks))),
+  ...models.flatMap(findRoutingRemarks),
 ];
 
 /** The defaults that are assumed for settings missing from the file. */
-export const findAssumptions = ({ models }: GatewayConfig): string[] => models.flatMap(assumedEfforts);
+export const findAssumptions = ({ models }: GatewayConfig): string[] =>
+  models.flatMap((model) => distinct(servedModels(model).flatMap(assumedEfforts)));
+
+const distinct = (lines: readonly string[]): string[] => [...new Set(lines)];
 
 const versionSegment = /\/v\d+[a-z]*\d*(?:\/|$)/;
 
@@ -46,6 +50,17 @@ function findPriceRemarks({ id, price }: Model): string[] {
       ({ rate, where }) =>
         `cached input of ${id} costs $${formatUsdPerMtok(rate.cacheRead)} per million tokens${where}, more than other input, $${formatUsdPerMtok(rate.input)}; check cache_read_usd_per_mtok`,
     );
+}
+
+/** Warns when no deployment is cheaper than another. */
+function findRoutingRemarks({ id, routing }: Model): string[] {
+  if (routing?.strategy !== 'least_cost' || routing.deployments.length < 2) return [];
+  const identities = new Set(routing.deployments.map(({ model }) => model.price.identity));
+  return identities.size > 1
+    ? []
+    : [
+        `all deployments of ${id} have the same prices, so routing = "least_cost" is the same as "weighted"; give them prices of their own`,
+      ];
 }
 
 /** Whether a URL is plain http to a public host. Host names without a dot count as private. */

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { parsePicodollars } from '../catalog/rate-card.ts';
 import { caps } from '../../wires/core/types.ts';
 import { efforts } from '../../wires/core/effort.ts';
+import { routingStrategies } from '../catalog/types.ts';
 
 const textSchema = z.string({ error: 'expected a text' });
 const nonEmptyText = textSchema.min(1, 'must not be empty');
@@ -80,9 +81,36 @@ const provider = z.strictObject({
   access: enumOf(['house', 'byok']).optional(),
 });
 
+const longContext = z
+  .strictObject(
+    { over: integerBetween(1, maxTokens, ' tokens'), ...rates, out_usd_per_mtok: price },
+    { error: 'expected a table { over = TOKENS, in_usd_per_mtok = "...", out_usd_per_mtok = "..." }' },
+  )
+  .optional();
+
+const deployment = z.strictObject({
+  provider: nonEmptyText,
+  upstream: nonEmptyText.optional(),
+  weight: integerBetween(1, 1000, '').optional(),
+  priority: integerBetween(1, 100, '').optional(),
+  requests_per_minute: integerBetween(1, 10_000_000, ' requests').optional(),
+  concurrency: integerBetween(1, 100_000, ' requests').optional(),
+  ...rates,
+  in_usd_per_mtok: price.optional(),
+  out_usd_per_mtok: price.optional(),
+  long_context: longContext,
+});
+
 const model = z.strictObject({
   id: modelId,
-  provider: nonEmptyText,
+  provider: nonEmptyText.optional(),
+  deployments: z
+    .array(deployment, { error: 'expected tables [[models.deployments]]' })
+    .min(1, 'must have at least one deployment')
+    .max(32, 'must have at most 32 deployments')
+    .optional(),
+  routing: enumOf(routingStrategies).optional(),
+  sticky: z.boolean({ error: 'expected true or false' }).optional(),
   upstream: nonEmptyText.optional(),
   family: nonEmptyText,
   caps: arrayOf(enumOf(caps), 'capabilities').min(1, `must name at least one of ${caps.join(', ')}`),
@@ -90,12 +118,7 @@ const model = z.strictObject({
   max_output_tokens: integerBetween(1, maxTokens, ' tokens').optional(),
   ...rates,
   out_usd_per_mtok: price.optional(),
-  long_context: z
-    .strictObject(
-      { over: integerBetween(1, maxTokens, ' tokens'), ...rates, out_usd_per_mtok: price },
-      { error: 'expected a table { over = TOKENS, in_usd_per_mtok = "...", out_usd_per_mtok = "..." }' },
-    )
-    .optional(),
+  long_context: longContext,
   display_name: nonEmptyText.optional(),
   embedding_dimensions: integerBetween(1, 1_000_000, '').optional(),
   efforts: arrayOf(enumOf(efforts), 'levels of effort').optional(),
@@ -158,6 +181,7 @@ const database = textSchema.regex(
 
 export type ProviderTable = z.infer<typeof provider>;
 export type ModelTable = z.infer<typeof model>;
+export type DeploymentTable = z.infer<typeof deployment>;
 export type FallbackTable = z.infer<typeof fallback>;
 export type ByokTable = z.infer<typeof byok>;
 export type SecretsTable = z.infer<typeof secrets>;
@@ -183,7 +207,9 @@ export const knownKeysByTable: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(
     Object.entries(tableSchemas).map(([name, shape]) => [name, Object.keys(shape.shape)]),
   ),
-  'models.long_context': Object.keys(tableSchemas.models.shape.long_context.unwrap().shape),
+  'models.long_context': Object.keys(longContext.unwrap().shape),
+  'models.deployments': Object.keys(deployment.shape),
+  'models.deployments.long_context': Object.keys(longContext.unwrap().shape),
   'secrets.previous': Object.keys(secretSource.shape),
 };
 /** Members whose values may be secrets; messages do not repeat their values. */

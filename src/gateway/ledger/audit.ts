@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { GatewayStore } from '../store/index.ts';
 import type { AuditReport } from './types.ts';
+import { usageColumns, usageGroup, usageSums } from '../usage/rollups.ts';
 
 /** A query whose rows are faults. `subject` names the row concerned; the other two are amounts or counts. */
 interface AuditCheck {
@@ -9,6 +10,13 @@ interface AuditCheck {
 }
 
 const total = (column: string) => `cast(coalesce(sum(${column}), 0) as bigint)`;
+
+/** Compares the stored sums with the requests that they count: rows of both, the latter with the opposite sign. */
+const usageDifferences = `select ${usageGroup.join(', ')}, ${usageSums.join(', ')}, spent as stored, 0 as charged
+    from gateway_usage
+  union all select ${usageGroup.map((name) => usageColumns[name]).join(', ')},
+    ${usageSums.map((name) => `-(${usageColumns[name]})`).join(', ')}, 0, charged
+    from gateway_requests where ended <> 'refused' and tag is not null`;
 
 /** Every check sums by account or key in one pass, so that each table is read once. */
 const checks: readonly AuditCheck[] = [
@@ -96,6 +104,14 @@ const checks: readonly AuditCheck[] = [
       where api_key.spent <> coalesce(paid.amount, 0)`,
     describe: (subject, actual, expectedValue) =>
       `Key ${subject} has spent ${actual}; its requests were charged ${expectedValue}.`,
+  },
+  {
+    query: `select 'key ' || key_id || ', ' || day || ', ' || provider || ', ' || model || ', tag ''' || tag || '''',
+        ${total('stored')}, ${total('charged')}
+      from (${usageDifferences}) as difference group by ${usageGroup.join(', ')}
+      having ${usageSums.map((name) => `sum(${name}) <> 0`).join(' or ')}`,
+    describe: (subject, actual, expectedValue) =>
+      `The usage of ${subject} differs from its requests: it has spent ${actual}, they were charged ${expectedValue}.`,
   },
   {
     query: `select budget.id, budget.held, ${total('hold.amount')} from gateway_budgets as budget

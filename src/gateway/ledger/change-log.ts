@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { type GatewayStore, type GatewayTx, type Row, toStorableText } from '../store/index.ts';
+import { currentActor } from './actor.ts';
 import { retryIfUnsure } from './rows.ts';
 import type { ChangeRow } from './types.ts';
 
@@ -60,7 +61,7 @@ export class ChangeLog {
     const row: Row<'gateway_changes'> = {
       id,
       at: this.#store.time(),
-      actor: this.#actor,
+      actor: toStorableText(currentActor() ?? this.#actor),
       account_id: accountId,
       subject,
       action,

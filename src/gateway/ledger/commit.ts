@@ -13,6 +13,7 @@ import {
 } from './ledger-batch.ts';
 import { heartbeatStatement, type ownReplica } from './heartbeat.ts';
 import type { HoldRow, Operation, OperationResult } from './operations.ts';
+import { addUsage } from '../usage/rollups.ts';
 
 const value = { value: 'text' } as const;
 const claimKey = { account_id: 'text', key: 'text' } as const;
@@ -84,6 +85,7 @@ const prepareStatements = ({ prepare, prepareChange }: Statements) => ({
     requests: insertInto('gateway_requests'),
     transactions: insertInto('gateway_transactions'),
     entries: insertInto('gateway_entries'),
+    usage: addUsage,
   }),
   endClaims: prepare(
     claimEnd,

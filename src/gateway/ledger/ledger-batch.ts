@@ -8,11 +8,11 @@ import {
   type HoldRow,
   noTokens,
   type Operation,
-  type RequestRow,
   type OperationResult,
   toRequestColumns,
 } from './operations.ts';
-import type { ClaimStatus, ReserveResult, SettleResult, StoredAnswer } from './types.ts';
+import type { ClaimStatus, RequestRow, ReserveResult, SettleResult, StoredAnswer } from './types.ts';
+import { type UsageRow, UsageSums } from '../usage/rollups.ts';
 
 export type AccountSums = Pick<
   Row<'gateway_accounts'>,
@@ -46,6 +46,7 @@ export interface RowChanges {
   readonly requests: RequestRow[];
   readonly transactions: Row<'gateway_transactions'>[];
   readonly entries: Row<'gateway_entries'>[];
+  readonly usage: UsageRow[];
   readonly claims: ClaimRow[];
   readonly claimEnds: Pick<ClaimRow, 'account_id' | 'key' | 'request_id' | 'state' | 'answer'>[];
 }
@@ -69,6 +70,7 @@ export class LedgerBatch {
   readonly #budgets: BatchBudgets;
   readonly #opened = new Map<string, HoldRow>();
   readonly #newClaims = new Map<string, ClaimRow>();
+  readonly #usage = new UsageSums();
   readonly #pendingRows: Pick<RowChanges, 'closed' | 'requests' | 'transactions' | 'entries' | 'claimEnds'> =
     {
       closed: [],
@@ -122,17 +124,11 @@ export class LedgerBatch {
       return spent === 0n && held === 0n ? [] : [{ id: before.id, spent, held }];
     });
     const opened = [...this.#opened.values()];
+    const usage = this.#usage.rows();
     const budgets = this.#budgets.changes();
     const { notices } = this.#budgets;
-    return {
-      accounts,
-      keys,
-      budgets,
-      notices,
-      opened,
-      claims: [...this.#newClaims.values()],
-      ...this.#pendingRows,
-    };
+    const claims = [...this.#newClaims.values()];
+    return { accounts, keys, budgets, notices, opened, claims, usage, ...this.#pendingRows };
   }
 
   #reserve({ hold, bodyHash, keyRevision }: Operation & { kind: 'reserve' }): ReserveResult {
@@ -218,9 +214,11 @@ export class LedgerBatch {
     const charged = end.cost < hold.amount ? end.cost : hold.amount;
     const overrun = end.cost - charged;
     this.#closeHold(hold, charged, end.ended_at);
-    const request = { ...toRequestColumns(hold), ...end, charged, overrun };
+    // A gateway of a version without tags may have placed the hold.
+    const request = { ...toRequestColumns(hold), tag: hold.tag ?? '', ...end, charged, overrun };
     const { id } = request;
     this.#pendingRows.requests.push(request);
+    this.#usage.add(request);
     this.#requests.set(id, request);
     this.#postEntries(request);
     this.#endClaim(hold, claim);

@@ -23,6 +23,9 @@ import {
   type OperationResult,
 } from './operations.ts';
 import type { CommitEvent, LedgerState } from '../../tracing/index.ts';
+import { readUsage } from '../usage/report.ts';
+import { countUncounted } from '../usage/rollups.ts';
+import { findRequest } from './request-records.ts';
 import type { ClaimStatus, Ledger, Reservation, ReserveResult, SettleResult, Settlement } from './types.ts';
 
 export interface LedgerOptions {
@@ -119,12 +122,14 @@ class StoredLedger implements Ledger {
   async start(): Promise<void> {
     await this.#batcher.submit({ kind: 'beat' });
     await this.recoverOrphanedHolds();
+    await countUncounted(this.#store);
     this.#schedule(this.#heartbeatMs, async () => {
       await this.#batcher.submit({ kind: 'beat' });
       await this.#retryUnsettled();
     });
     this.#schedule(this.#recoverMs, async () => {
       await this.recoverOrphanedHolds();
+      await countUncounted(this.#store);
       await this.#deleteExpiredClaims();
       await deleteStaleReplicas(this.#store);
     });
@@ -201,6 +206,9 @@ class StoredLedger implements Ledger {
   createAccount: Ledger['createAccount'] = (name, options) => this.#accounts.create(name, options);
   credit: Ledger['credit'] = (account, amount, note) => this.#accounts.credit(account, amount, note);
   accounts: Ledger['accounts'] = () => this.#accounts.list();
+  usage: Ledger['usage'] = (query, maxLines) => readUsage(this.#store, query, maxLines);
+  request: Ledger['request'] = (keyId, requestId) =>
+    findRequest(this.#store, keyId, toStorableText(requestId));
   updateAccount: Ledger['updateAccount'] = (account, changes) => this.#accounts.update(account, changes);
   setAccountDisabled: Ledger['setAccountDisabled'] = (account, isDisabled) =>
     this.#accounts.setDisabled(account, isDisabled);

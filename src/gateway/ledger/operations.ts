@@ -1,9 +1,8 @@
 import { toStorableText, type Row } from '../store/index.ts';
 import { LedgerError } from './errors.ts';
-import type { Reservation, ReserveResult, SettleResult, Settlement } from './types.ts';
+import type { RequestRow, Reservation, ReserveResult, SettleResult, Settlement } from './types.ts';
 
 export type HoldRow = Row<'gateway_holds'>;
-export type RequestRow = Row<'gateway_requests'>;
 
 /** The columns of a request's row that its hold does not have. */
 export type RequestEndRow = Omit<RequestRow, keyof HoldRow | 'id' | 'charged' | 'overrun'>;
@@ -88,6 +87,7 @@ export function toHoldRow(reservation: Reservation, replicaId: string, at: strin
     idempotency_key: reservation.idempotency ? toStorableText(reservation.idempotency.key) : null,
     replica_id: replicaId,
     reserved_at: at,
+    tag: toStorableText(reservation.tag ?? ''),
     budgets: null,
   };
 }

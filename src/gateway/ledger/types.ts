@@ -1,9 +1,14 @@
 import type { LedgerState } from '../../tracing/index.ts';
 import type { Budget, NewBudget } from '../budgets/types.ts';
 import type { Cost, ReceiptReason, Usage } from '../../wires/core/types.ts';
+import type { Row } from '../store/index.ts';
+import type { UsageLine, UsageQuery } from '../usage/report.ts';
 
 /** An amount of money in nanodollars (1e-9 USD). */
 export type Nano = bigint;
+
+/** A request that ended. */
+export type RequestRow = Row<'gateway_requests'>;
 
 export interface Reservation {
   readonly requestId: string;
@@ -19,6 +24,8 @@ export interface Reservation {
   readonly wire: string;
   readonly stream: boolean;
   readonly byok: boolean;
+  /** The end user; undefined: the request names none. */
+  readonly tag?: string;
   /** The revision of the key that the request was checked against; undefined: any. */
   readonly keyRevision?: bigint;
   /** Claims the idempotency key in the same transaction. */
@@ -216,6 +223,13 @@ export interface Ledger {
   /** Finds a key by the SHA-256 of its secret (hex). Revoked, disabled and expired keys are found too. */
   findKey(secretHash: string): Promise<KeyRow | undefined>;
 
+  /** Adds up usage. @returns undefined when the report has more lines than `maxLines` */
+  usage(query: UsageQuery, maxLines?: number): Promise<readonly UsageLine[] | undefined>;
+  /**
+   * Finds a key's request.
+   * @returns undefined when the key sent no request with this id, or one that was refused before its price was known
+   */
+  request(keyId: string, requestId: string): Promise<RequestRow | 'running' | undefined>;
   /** Sets the budget of a key or an account for a period. It counts requests that are sent from then on. */
   setBudget(budget: NewBudget): Promise<Budget>;
   removeBudget(id: string): Promise<Budget>;

@@ -2,28 +2,36 @@ import { createApp } from '../../http/app.ts';
 import { hostGuard, isLoopback } from '../../http/host-guard.ts';
 import { type Address, listen } from '../../http/listen.ts';
 import type { BoundServer } from '../../http/listening.ts';
-import type { AccessControl } from '../../http/route.ts';
+import { openapiDocument } from '../../http/openapi.ts';
+import { defineRoute, type Plane } from '../../http/route.ts';
+import { openapi } from '../../api-docs/schema.ts';
+import type { Gateway } from '../open.ts';
+import { adminPrefix, operatorAccess } from './access.ts';
+import { createAdminPlane } from './admin-plane.ts';
+import type { AdminTokens } from './admin-tokens.ts';
 import { createOperatorPlane, type OperatorPlaneOptions } from './plane.ts';
 
 interface OperatorListenerOptions extends OperatorPlaneOptions {
+  readonly gateway: Gateway;
+  /** Undefined: the admin API refuses everybody. */
+  readonly tokens: AdminTokens | undefined;
   readonly onFault: (where: string, error: unknown) => void;
 }
-
-/** Everybody who reaches the listener may read what it has: no content, no secret. */
-const openAccess: AccessControl = {
-  authenticate: () => Promise.resolve({ by: 'operator', isLocal: false }),
-  authorizeGate: (_, caller) => Promise.resolve(caller),
-  requireRouteScope: () => undefined,
-};
 
 /** Opens the operator listener. Rejects with Node's error where the port cannot be bound. */
 export async function listenForOperator(
   address: Address,
-  { onFault, ...options }: OperatorListenerOptions,
+  { tokens, onFault, ...options }: OperatorListenerOptions,
 ): Promise<BoundServer> {
+  const operator = createOperatorPlane(options);
+  const admin = createAdminPlane(options.gateway);
+  const described: Plane[] = [
+    admin,
+    { ...operator, routes: [...operator.routes, documentRoute(() => described, options.version)] },
+  ];
   const app = createApp({
-    planes: [createOperatorPlane(options)],
-    access: openAccess,
+    planes: described,
+    access: operatorAccess(tokens),
     stopSignal: new AbortController().signal,
     onFault,
   });
@@ -31,3 +39,18 @@ export async function listenForOperator(
   const guard = isLoopback(address.host) ? hostGuard(address.host, []) : () => undefined;
   return await listen(app, guard, address);
 }
+
+const documentRoute = (planes: () => readonly Plane[], version: string) => {
+  let document: object | undefined;
+  return defineRoute({
+    method: 'GET',
+    path: '/openapi.json',
+    operationId: 'getOpenApi',
+    summary: 'Get the OpenAPI document of this listener',
+    responses: { 200: { description: 'OpenAPI 3.1.', content: { 'application/json': openapi } } },
+    handle: () =>
+      Response.json(
+        (document ??= openapiDocument(planes(), version, (_, { path }) => path.startsWith(adminPrefix))),
+      ),
+  });
+};

@@ -6,6 +6,7 @@ import type { GatewayMetrics } from '../../telemetry/gateway-metrics.ts';
 import { ProcessMetrics } from '../../telemetry/process-metrics.ts';
 import { formatExposition } from '../../telemetry/prometheus-text.ts';
 import type { Gateway } from '../open.ts';
+import { operatorErrorSchema } from './admin-plane.ts';
 
 export interface OperatorPlaneOptions {
   readonly gateway: Pick<Gateway, 'state' | 'checkReady'>;
@@ -14,9 +15,6 @@ export interface OperatorPlaneOptions {
 }
 
 const status = z.object({ status: z.literal(['ok', 'ready']) }).meta({ id: 'Status' });
-const errorSchema = z
-  .object({ error: z.object({ code: z.string(), message: z.string() }) })
-  .meta({ id: 'Error' });
 
 /** What operators and their tools ask a gateway. */
 export function createOperatorPlane({ gateway, metrics, version }: OperatorPlaneOptions): Plane {
@@ -26,7 +24,7 @@ export function createOperatorPlane({ gateway, metrics, version }: OperatorPlane
     summary: 'For the operator of the gateway.',
     prefixes: ['/'],
     envelope: hostEnvelope,
-    errorSchema,
+    errorSchema: operatorErrorSchema,
     routes: [
       defineRoute({
         method: 'GET',
@@ -69,7 +67,7 @@ export function createOperatorPlane({ gateway, metrics, version }: OperatorPlane
           200: { description: 'They can.', content: { 'application/json': status } },
           503: {
             description: 'The database is unavailable, or the gateway stops.',
-            content: { 'application/json': errorSchema },
+            content: { 'application/json': operatorErrorSchema },
           },
         },
         async handle() {

@@ -6,14 +6,24 @@ import { invalidApiKey } from '../errors.ts';
 import { WireError } from '../../wires/core/error.ts';
 import type { RequestFacts } from '../../wires/core/wire.ts';
 import { OutgoingResponse } from '../../http/deliver.ts';
+import { providerNameOf } from '../upstream/destination.ts';
 import type { IncomingRequest } from './incoming-request.ts';
 import { type IdempotencyKey, parseIdempotencyKey, replayAnswer } from './idempotency.ts';
 import { stoppingError } from './in-flight.ts';
 import { rejectMiscasedMembers } from './miscased-members.ts';
 import type { GatewayServices } from './services.ts';
-import { endpointOf, InvalidKeyError, KeyChangedError, type HoldRequest, Hold } from './hold.ts';
+import {
+  endpointOf,
+  estimateCostOf,
+  InvalidKeyError,
+  KeyChangedError,
+  type HoldRequest,
+  Hold,
+} from './hold.ts';
+import type { Receipt } from './receipt.ts';
 import { type JsonObjectBody, readJsonObject } from './request-body.ts';
 import { ClientGone } from '../../http/error.ts';
+import { readTag } from '../usage/tags.ts';
 
 /** An authenticated and validated request with the candidates that can serve it. */
 export interface ParsedRequest<Facts extends RequestFacts> extends JsonObjectBody {
@@ -46,6 +56,8 @@ export interface AdmittedRequest<Facts extends RequestFacts> {
   readonly detachClient: () => void;
   /** Reports that the answer is sent and its hold settled. May be called more than once. */
   readonly finish: () => void;
+  /** Resolves then. */
+  readonly finished: Promise<void>;
 }
 
 /**
@@ -125,6 +137,7 @@ async function admit<Facts extends RequestFacts>(
     candidates: resolution.candidates,
     maxTokensOf,
     idempotency,
+    tag: services.tags.admit(caller.key.id, readTag(wire, parsed.value)),
     onTokens: permit.countTokens,
   };
   let hold: Hold | OutgoingResponse;
@@ -172,7 +185,15 @@ async function admit<Facts extends RequestFacts>(
     permit.release();
     finished.resolve();
   };
-  return { parsed, hold, maxTokensOf, abortSignal: abortController.signal, detachClient, finish };
+  return {
+    parsed,
+    hold,
+    maxTokensOf,
+    abortSignal: abortController.signal,
+    detachClient,
+    finish,
+    finished: finished.promise,
+  };
 }
 
 async function authenticate(
@@ -220,30 +241,43 @@ async function parseRequest<Facts extends RequestFacts>(
     findCredential: (provider) => services.credentials.find(caller.accountId, provider),
     fallbacks: parseFallbacks(incoming.header('x-svc-fallback-models')),
   });
-  const [first, ...others] = resolution.candidates;
-  if (!first) throw new Error(`nothing serves ${facts.model}`);
-  receipt.effectiveModel = first.model.id;
+  const [preferred] = resolution.candidates;
+  if (!preferred) throw new Error(`nothing serves ${facts.model}`);
   receipt.reason = resolution.reason;
-  receipt.endpoint = endpointOf(first);
-  receipt.pricingIdentity = first.model.price.identity;
-  rules.checkCandidate(first, facts, body);
-  // Fallbacks that cannot serve the request are left out.
-  const usableFallbacks = others.filter((candidate) => {
+  nameCandidate(receipt, preferred);
+  // Deployments and fallbacks that cannot serve the request are left out.
+  const refusals = new Map<Candidate, WireError>();
+  for (const candidate of resolution.candidates)
     try {
       rules.checkCandidate(candidate, facts, body);
-      return true;
     } catch (error) {
-      if (error instanceof WireError) return false;
-      throw error;
+      if (!(error instanceof WireError)) throw error;
+      refusals.set(candidate, error);
     }
+  const usable = resolution.candidates.filter((candidate) => !refusals.has(candidate));
+  const refusal = refusals.get(preferred);
+  if (refusal && usable[0]?.model.id !== resolution.model.id) throw refusal;
+  const candidates = services.router.order(usable, {
+    prefix: facts.prefix,
+    stream: facts.stream,
+    costOf: (candidate) => estimateCostOf(candidate, facts, rules.maxTokensOf(candidate, facts)),
   });
+  nameCandidate(receipt, candidates[0] ?? preferred);
   return {
     ...body,
     caller,
     facts,
-    resolution: { ...resolution, candidates: [first, ...usableFallbacks] },
+    resolution: { ...resolution, candidates },
     idempotency,
   };
+}
+
+/** Names the candidate that the receipt states until one answers. */
+function nameCandidate(receipt: Receipt, candidate: Candidate): void {
+  receipt.effectiveModel = candidate.model.id;
+  receipt.provider = providerNameOf(candidate);
+  receipt.endpoint = endpointOf(candidate);
+  receipt.pricingIdentity = candidate.model.price.identity;
 }
 
 const parseFallbacks = (header: string | undefined): string[] =>

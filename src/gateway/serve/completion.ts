@@ -23,6 +23,7 @@ import type { UpstreamReply } from '../upstream/types.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
 import { checkContextWindow } from './context-window.ts';
 import { rejectUnpricedFeatures } from './unpriced-features.ts';
+import { receiptComment, wantsReceiptComment } from './receipt-comment.ts';
 import type { RequestContext } from './request-context.ts';
 
 /** Answers a completion on any wire. @throws WireError @throws ClientGone */
@@ -33,7 +34,10 @@ export async function answerCompletion(
 ): Promise<OutgoingResponse> {
   const admitted = await admitRequest(services, incoming, {
     wire: wire.name,
-    facts: ({ value, text }) => wire.facts(value, text),
+    facts({ value, text }) {
+      wantsReceiptComment(incoming.header);
+      return wire.facts(value, text);
+    },
     checkCandidate(candidate, facts, { value }) {
       checkModel(wire, candidate, facts);
       rejectUnpricedFeatures(wire.name, candidate, value);
@@ -42,7 +46,7 @@ export async function answerCompletion(
     maxTokensOf: (candidate, facts) => maxOutputTokensFor(wire, facts, candidate),
   });
   if (admitted instanceof OutgoingResponse) return admitted;
-  const { parsed, hold, maxTokensOf, abortSignal, detachClient, finish } = admitted;
+  const { parsed, hold, maxTokensOf, abortSignal, detachClient, finish, finished } = admitted;
   const { facts, value, text } = parsed;
   const request: ClientRequest = { text, body: value, facts, header: incoming.header };
   recordRequest(incoming.span, text, () => wire.conversation(request));
@@ -72,6 +76,7 @@ export async function answerCompletion(
     abortSignal,
     detachClient,
     finish,
+    finished,
   };
   // On the host's own wires the caller also gets the members that only the resident model has.
   const localMetadata = ({ resident }: BackendAnswer, candidate: Candidate): AnswerMetadata =>
@@ -80,6 +85,8 @@ export async function answerCompletion(
     return await answerStreamed(context, {
       translate: (candidate) => translationFor(candidate).stream(answerMetadata(candidate)),
       write: (reply, candidate) => wire.writer(localMetadata(reply, candidate)),
+      receiptComment: (receipt) =>
+        wantsReceiptComment(incoming.header) ? receiptComment(wire.name, receipt) : '',
     });
   return await answerBuffered(context, async (reply, candidate) => {
     const answer = await readWholeAnswer(reply, {

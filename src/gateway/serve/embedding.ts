@@ -24,7 +24,7 @@ export async function answerEmbeddings(
     maxTokensOf: () => 0,
   });
   if (admitted instanceof OutgoingResponse) return admitted;
-  const { parsed, hold, abortSignal, detachClient, finish } = admitted;
+  const { parsed, hold, abortSignal, detachClient, finish, finished } = admitted;
   const { facts, text } = parsed;
   const request = { text, facts };
   for (const input of facts.inputs)
@@ -44,6 +44,7 @@ export async function answerEmbeddings(
       abortSignal,
       detachClient,
       finish,
+      finished,
     },
     async (reply, candidate) => {
       const answer = translationFor(candidate).answer(await reply.text(), request, candidate.model);

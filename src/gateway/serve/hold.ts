@@ -1,6 +1,6 @@
 import type { Caller } from '../access/types.ts';
 import { budgetError } from '../budgets/refusal.ts';
-import { maxCost, costOf, estimateMinCost } from '../catalog/price.ts';
+import { maxCost, costOf, estimateCost, estimateMinCost } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Cost, Usage } from '../../wires/core/types.ts';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
@@ -22,6 +22,8 @@ export interface HoldRequest {
   /** Output limit of one answer of a candidate, in tokens. */
   readonly maxTokensOf: (candidate: Candidate) => number;
   readonly idempotency: IdempotencyKey | undefined;
+  /** The end user; '' if the request names none. */
+  readonly tag: string;
   /** Is told, once, how many tokens the request used. */
   readonly onTokens: (tokens: number) => void;
 }
@@ -38,6 +40,13 @@ const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
 /** The maximum cost of a candidate for the caller, in nanodollars. */
 const maxCostOf = (candidate: Candidate, { facts, maxTokensOf }: HoldRequest): bigint =>
   isByok(candidate) ? 0n : maxCost({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) });
+
+/** Estimates the cost of an answer at full length, in nanodollars, to compare deployments. */
+export const estimateCostOf = (
+  { model, credential }: Candidate,
+  facts: RequestFacts,
+  maxTokens: number,
+): bigint => (credential.kind === 'byok' ? 0n : estimateCost({ model, facts, maxTokens }));
 
 /** Parses `x-svc-max-cost-nanousd`, in whole nanodollars. @throws WireError 400 */
 function parseCostCeiling(header: string | undefined): bigint | undefined {
@@ -88,7 +97,8 @@ export class Hold {
   }
 
   /**
-   * Holds the maximum cost of the request. Fallbacks that cost more than the ceiling or the balance allows are left out.
+   * Holds the maximum cost of the request. Fallbacks and deployments that cost more than the ceiling or the balance allows are
+   * left out, as long as a deployment of the requested model remains.
    * @returns an answer when the request's idempotency key already has one
    * @throws WireError 402: balance, key cap, budget, ceiling; InvalidKeyError; KeyChangedError
    */
@@ -103,6 +113,11 @@ export class Hold {
     const costCeiling = parseCostCeiling(incoming.header('x-svc-max-cost-nanousd'));
     const [first] = holdRequest.candidates;
     if (!first) throw new Error('a hold needs at least one candidate');
+    // The cheapest deployment of the requested model.
+    const cheapest = holdRequest.candidates
+      .filter(({ model }) => model.id === first.model.id)
+      .map(maxOf)
+      .reduce((a, b) => (a < b ? a : b));
     const affordable = holdRequest.candidates.filter(
       (one) => costCeiling === undefined || maxOf(one) <= costCeiling,
     );
@@ -122,6 +137,7 @@ export class Hold {
         wire: holdRequest.wire,
         stream: facts.stream,
         byok: isByok(chosen),
+        tag: holdRequest.tag,
         keyRevision: caller.key.revision,
         ...(holdRequest.idempotency ? { idempotency: holdRequest.idempotency } : {}),
       };
@@ -136,24 +152,22 @@ export class Hold {
       });
       return error;
     };
-    if (affordable[0] !== first)
+    const [preferred] = affordable;
+    if (preferred?.model.id !== first.model.id)
       throw refuse(
         new WireError(
           402,
           'cost_ceiling_exceeded',
-          `This request could cost ${maxOf(first)} nanodollars, more than the ${costCeiling} of x-svc-max-cost-nanousd. Ask for fewer tokens or raise the ceiling.`,
+          `This request could cost ${cheapest} nanodollars, more than the ${costCeiling} of x-svc-max-cost-nanousd. Ask for fewer tokens or raise the ceiling.`,
         ),
       );
     let candidates = affordable;
     let reservation = reservationFor(candidates);
     let result = await ledger.reserve(reservation);
-    if (
-      result.outcome !== 'reserved' &&
-      result.outcome !== 'idempotency' &&
-      result.outcome !== 'key_changed' &&
-      maxOf(first) < reservation.amount
-    ) {
-      candidates = candidates.filter((one) => maxOf(one) <= maxOf(first));
+    for (const amount of [maxOf(preferred), cheapest]) {
+      if (['reserved', 'idempotency', 'key_changed'].includes(result.outcome)) break;
+      if (amount >= reservation.amount) continue;
+      candidates = candidates.filter((one) => maxOf(one) <= amount);
       reservation = reservationFor(candidates);
       result = await ledger.reserve(reservation);
     }

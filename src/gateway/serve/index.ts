@@ -13,7 +13,8 @@ const closeTimeoutMs = 500;
 
 /** Runs the gateway as a service of its own. Resolves when the port is bound and the database is open. */
 export async function serveGateway(options: ServeOptions): Promise<RunningGateway> {
-  const { config, database, host, port, env, version, admin, log, otlpEndpoint, onNotice } = options;
+  const { config, readConfig, database, host, port, env, version, admin, log, otlpEndpoint, onNotice } =
+    options;
   const onFault = (where: string, error: unknown) =>
     onNotice(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
   const telemetry = await openTelemetry({
@@ -32,23 +33,32 @@ export async function serveGateway(options: ServeOptions): Promise<RunningGatewa
   const sinks = [...observers, ...(telemetry ? [telemetry.sink] : [])];
   const tracer = sinks.length > 0 ? new Tracer(sinks) : noopTracer;
   const observer = combineObservers(observers);
-  const gateway = await openGateway({ config, database, tracer, observer, onFault, onNotice }).catch(
-    async (error: unknown) => {
-      await telemetry?.close();
-      throw error;
-    },
-  );
+  const gateway = await openGateway({
+    config,
+    readConfig,
+    database,
+    tracer,
+    observer,
+    onFault,
+    onNotice,
+  }).catch(async (error: unknown) => {
+    await telemetry?.close();
+    throw error;
+  });
   const listeners: BoundServer[] = [];
   try {
     // First, so that probes see that the gateway is not ready yet.
     const adminListener =
-      admin && metrics && (await listenForOperator(admin, { gateway, metrics, version, onFault }));
+      admin &&
+      metrics &&
+      (await listenForOperator(admin, { gateway, metrics, tokens: admin.tokens, version, onFault }));
     if (adminListener) listeners.push(adminListener);
     const listener = await listen(gateway.app, { host, port });
     listeners.push(listener);
     return {
       port: listener.port,
       adminPort: adminListener?.port,
+      reload: async () => await gateway.reload?.(),
       async stop(graceMs) {
         const closed = listener.close();
         await gateway.close(graceMs).catch((error: unknown) => onFault('stopping', error));

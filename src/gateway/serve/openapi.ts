@@ -29,6 +29,7 @@ const headers = {
   'x-svc-request-id': 'The request id; request-id and x-request-id have the same value.',
   'x-svc-requested-model': 'The requested model id.',
   'x-svc-effective-model': 'The model that answered and was billed.',
+  'x-svc-provider': 'The provider that answered.',
   'x-svc-endpoint': "credits, or byok:PROVIDER when the caller's own credential was used.",
   'x-svc-receipt-reason': 'as_requested, routed or provider_failover.',
   'x-svc-cost-nanousd': z.int().min(0).describe('Settled cost in nanodollars; absent on a stream.'),
@@ -60,6 +61,14 @@ const pricedHeaders = {
     .describe('A retry with the same key and body gets the first answer.'),
 };
 
+const streamHeaders = {
+  'x-svc-stream-receipt': z
+    .literal('comment')
+    .describe(
+      'Ends a stream with a comment that has its cost: `: receipt {"cost_nanousd": ...}`. Not on /v1/messages, whose streams have an event.',
+    ),
+};
+
 const eventStream = z.string().meta({ id: 'EventStream' });
 
 /** @throws Error when a route has no description */
@@ -80,7 +89,7 @@ export function openapiDocument(routes: readonly (Endpoint & Partial<GatewayOper
         ...route,
         path: basePath + path,
         summary,
-        ...(priced ? { headers: pricedHeaders } : {}),
+        ...(priced ? { headers: streams ? { ...pricedHeaders, ...streamHeaders } : pricedHeaders } : {}),
         security: isOpen ? [] : Object.keys(securitySchemes),
         errorSchema: openaiError,
         refusals: {

@@ -9,6 +9,8 @@ export interface Receipt {
   /** The model that answered and was billed; before that, the preferred candidate. */
   effectiveModel: string;
   endpoint: string;
+  /** The provider that answered; before that, the preferred one. Undefined when the request names no model. */
+  provider: string | undefined;
   reason: ReceiptReason;
   /** Undefined on a stream: the headers are sent before the cost is known. */
   cost: Cost | undefined;
@@ -26,13 +28,14 @@ export const newReceipt = (): Receipt => ({
   requestedModel: '',
   effectiveModel: '',
   endpoint: 'credits',
+  provider: undefined,
   reason: 'as_requested',
   cost: zeroCost,
   pricingIdentity: undefined,
 });
 
 export function receiptHeaders(receipt: Receipt): Record<string, string> {
-  const { requestId, cost, pricingIdentity } = receipt;
+  const { requestId, provider, cost, pricingIdentity } = receipt;
   const headers: Record<string, string> = {
     'x-svc-request-id': requestId,
     'request-id': requestId,
@@ -42,6 +45,7 @@ export function receiptHeaders(receipt: Receipt): Record<string, string> {
     'x-svc-endpoint': toHeaderValue(receipt.endpoint),
     'x-svc-receipt-reason': receipt.reason,
   };
+  if (provider !== undefined) headers['x-svc-provider'] = toHeaderValue(provider);
   if (cost !== undefined) {
     headers['x-svc-cost-nanousd'] = String(cost.total);
     const { fresh, cache_write, cache_read, output } = cost.components;

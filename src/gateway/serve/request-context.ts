@@ -32,6 +32,8 @@ export interface RequestContext {
   readonly detachClient: () => void;
   /** Reports that the answer is sent and settled. */
   readonly finish: () => void;
+  /** Resolves then. */
+  readonly finished: Promise<void>;
 }
 
 /** The progress of the attempts. */
@@ -53,6 +55,8 @@ export async function tryCandidates<T>(
 ): Promise<T | OutgoingResponse> {
   const { services, hold, abortSignal } = context;
   let state: AttemptState = { last: undefined, wasRunning: false };
+  /** The attempts of the failures: the router may report that of an earlier one. */
+  const failures = new Map<unknown, Attempt>();
   let responseMs: number | undefined;
   const runAttempt = async (attempt: Attempt): Promise<T> => {
     const body = buildBody(context, attempt);
@@ -67,6 +71,7 @@ export async function tryCandidates<T>(
       return await readReply(await sendAttempt(context, attempt, { body, onHead }), attempt);
     } catch (error) {
       state = { last: attempt, wasRunning: abortSignal.aborted };
+      failures.set(error, attempt);
       throw error;
     }
   };
@@ -75,6 +80,8 @@ export async function tryCandidates<T>(
     return await services.router.run(hold.candidates, runAttempt, {
       signal: abortSignal,
       callerId: hold.keyId,
+      stream: context.facts.stream,
+      finished: context.finished,
       onAttempt: ({ candidate, attemptNumber, failure, retryDelayMs }) =>
         services.observer.onAttempt?.({
           requestId,
@@ -87,7 +94,7 @@ export async function tryCandidates<T>(
         }),
     });
   } catch (error) {
-    return await failRequest(context, state, error);
+    return await failRequest(context, { ...state, last: failures.get(error) ?? state.last }, error);
   }
 }
 
@@ -96,16 +103,12 @@ function markAdmitted({ span, arrivedAt }: IncomingRequest, sentAt: number): voi
   if (span) span.attributes.admissionMs ??= sentAt - arrivedAt;
 }
 
-function buildBody(
-  { incoming, bodyFor }: RequestContext,
-  { candidate, candidateIndex }: Attempt,
-): UpstreamBody {
+function buildBody({ incoming, bodyFor }: RequestContext, { candidate }: Attempt): UpstreamBody {
   if (incoming.disconnectSignal.aborted) throw new ClientGone('before the provider was asked');
   try {
     return bodyFor(candidate);
   } catch (error) {
-    // A fallback that cannot express the request is skipped: the caller gets the error of the model it asked for.
-    throw candidateIndex > 0 && error instanceof WireError ? new UntranslatableRequest(error.message) : error;
+    throw error instanceof WireError ? new UntranslatableRequest(error.message, { cause: error }) : error;
   }
 }
 
@@ -136,6 +139,7 @@ export function markServing(
   }
   receipt.effectiveModel = candidate.model.id;
   receipt.endpoint = endpointOf(candidate);
+  receipt.provider = providerNameOf(candidate);
   receipt.pricingIdentity = candidate.model.price.identity;
   if (candidateIndex > 0) receipt.reason = 'provider_failover';
 }

@@ -29,6 +29,7 @@ import { answerEmbeddings } from './embedding.ts';
 import { type GatewayOperation, openapiDocument } from './openapi.ts';
 import type { GatewayServices } from './services.ts';
 import { readJsonObject } from './request-body.ts';
+import { usageRoutes } from './usage-routes.ts';
 
 /** A gateway route. Its answer may reject with `WireError`, `StoreError` or `ClientGone`. */
 export interface GatewayRoute extends GatewayOperation {
@@ -74,6 +75,7 @@ const status = z.object({ status: z.literal(['ok', 'ready']) }).meta({ id: 'Stat
 const servedRoutes = (services: GatewayServices): GatewayRoute[] => [
   ...completionRoutes(services),
   ...catalogRoutes(services),
+  ...usageRoutes(services),
   ...keyRoutes(services),
   {
     method: 'GET',

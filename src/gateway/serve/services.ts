@@ -7,6 +7,7 @@ import type { Router, Transport } from '../upstream/types.ts';
 import type { BodyMemoryLimiter } from './body-memory-limiter.ts';
 import type { UpstreamDrains } from './upstream-drains.ts';
 import type { InFlight } from './in-flight.ts';
+import type { TagLimiter } from '../usage/tags.ts';
 
 /** The services that request handlers use. */
 export interface GatewayServices {
@@ -18,6 +19,7 @@ export interface GatewayServices {
   readonly transport: Transport;
   readonly router: Router;
   readonly limits: Limits;
+  readonly tags: TagLimiter;
   readonly bodyMemory: BodyMemoryLimiter;
   readonly inFlight: InFlight;
   readonly upstreamDrains: UpstreamDrains;

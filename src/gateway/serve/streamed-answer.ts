@@ -2,8 +2,9 @@ import type { Candidate } from '../catalog/types.ts';
 import type { Attempt, UpstreamReply } from '../upstream/types.ts';
 import type { SpanResult } from '../../tracing/index.ts';
 import type { BackendAnswer } from '../../wires/core/backend.ts';
-import type { StreamTranslation, StreamWriter } from '../../wires/core/wire.ts';
+import type { StreamReceipt, StreamTranslation, StreamWriter } from '../../wires/core/wire.ts';
 import { streamAnswer, streamHeaders } from './answers.ts';
+import { zeroCost } from './receipt.ts';
 import { OutgoingResponse, type FrameSource } from '../../http/deliver.ts';
 import type { IncomingRequest } from './incoming-request.ts';
 import { LocalRelay, Relay, toUpstreamFailure } from './relay.ts';
@@ -53,7 +54,7 @@ export async function answerStreamed(
   incoming.span?.markFirstToken();
   markServing(context, started.attempt);
   incoming.receipt.cost = undefined;
-  return streamAnswer(incoming.receipt, new StreamedAnswer(context, started).frames());
+  return streamAnswer(incoming.receipt, new StreamedAnswer(context, started, writers).frames());
 }
 
 /** Creates the writers of the caller's wire. */
@@ -61,6 +62,8 @@ export interface StreamWriters {
   readonly translate: (candidate: Candidate) => StreamTranslation;
   /** Writes an answer of the resident model. */
   readonly write: (local: BackendAnswer, candidate: Candidate) => StreamWriter;
+  /** The receipt as the last comment of the stream; '' where the caller does not ask for it. */
+  readonly receiptComment: (receipt: StreamReceipt) => string;
 }
 
 function createRelay(
@@ -100,6 +103,7 @@ async function startStream(
 class StreamedAnswer {
   readonly #context: RequestContext;
   readonly #started: StartedStream;
+  readonly #receiptComment: StreamWriters['receiptComment'];
   /** Frames that the next pull sends. */
   #unsent: string;
   /** The provider's stream has ended. */
@@ -115,8 +119,9 @@ class StreamedAnswer {
   /** Total time in which the caller did not ask for the next frames, in ms. */
   #pausedMs = 0;
 
-  constructor(context: RequestContext, started: StartedStream) {
+  constructor(context: RequestContext, started: StartedStream, writers: StreamWriters) {
     this.#context = context;
+    this.#receiptComment = writers.receiptComment;
     this.#started = started;
     this.#unsent = started.head;
     this.#done = started.done;
@@ -234,11 +239,11 @@ class StreamedAnswer {
     // An answer that the provider broke off is free. One that was cut here is charged up to that point.
     if (error && !cutByUs) {
       await hold.release(candidate, candidateIndex, { status: 200, outcome });
-      return end;
+      return end + this.#receiptComment({ requestId, effectiveModel, reason, cost: zeroCost });
     }
     const usage = (tally.isFinished && tally.usage) || tally.estimateUsage(facts);
-    const cost = hold.cappedCost(candidate, usage);
-    const last = error ? end : stream.end({ requestId, effectiveModel, reason, cost });
+    const receipt = { requestId, effectiveModel, reason, cost: hold.cappedCost(candidate, usage) };
+    const last = (error ? end : stream.end(receipt)) + this.#receiptComment(receipt);
     this.#storeText(last);
     await hold.settle(candidate, candidateIndex, usage, {
       status: 200,

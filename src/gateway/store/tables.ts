@@ -27,6 +27,11 @@ const requestColumns = {
   idempotency_key: 'text?',
   replica_id: 'text',
   reserved_at: 'text',
+  /**
+   * The end user, as the request names one; '' if it names none. Null: a gateway of a version without tags wrote the row, and
+   * the request is not in `gateway_usage` yet.
+   */
+  tag: 'text?',
 } as const satisfies Columns;
 
 /** The columns of the ledger's tables. Amounts are in nanodollars; times are RFC 3339 in UTC with milliseconds. */
@@ -123,6 +128,24 @@ export const columns = {
     note: 'text?',
   },
   gateway_entries: { reference: 'text', kind: 'text', account_id: 'text', amount: 'integer' },
+  /** Sums of all requests that ended, except refused ones, by UTC day, key, provider, model and end user. */
+  gateway_usage: {
+    key_id: 'text',
+    /** The day on which the request ended, as `2026-01-31`. */
+    day: 'text',
+    provider: 'text',
+    model: 'text',
+    tag: 'text',
+    account_id: 'text',
+    requests: 'integer',
+    /** All input tokens, cached ones included. */
+    prompt_tokens: 'integer',
+    /** Input tokens that were read from a cache. */
+    cached_tokens: 'integer',
+    completion_tokens: 'integer',
+    /** The sum of `charged`, in nanodollars. */
+    spent: 'integer',
+  },
   /** Limits of what a key, or an account and the accounts below it, spend in a period. */
   gateway_budgets: {
     id: 'text',

@@ -1,7 +1,8 @@
+import type { Limits } from '../config/types.ts';
+
 export interface BreakerOptions {
-  /** Minimum number of failed requests within the window that opens the breaker. */
-  readonly failures: number;
-  readonly openMs: number;
+  /** Read at each use, because a reload may change them. */
+  readonly limits: Pick<Limits, 'breakerFailures' | 'breakerSecs'>;
   /** Monotonic clock, in ms. */
   readonly nowMs: () => number;
   /** Called when it opens, and when a probe closes it. */
@@ -37,7 +38,8 @@ interface RequestOutcome {
 
 /**
  * Circuit breaker of one model of a provider. It opens when most requests of several callers fail; failures of a single
- * caller do not open it. While it is open, no requests are sent. After `openMs`, one request at a time is sent as a probe,
+ * caller do not open it. While it is open, no requests are sent. After
+ * `breakerSecs`, one request at a time is sent as a probe,
  * which closes the breaker or opens it again.
  */
 export class CircuitBreaker {
@@ -127,7 +129,7 @@ export class CircuitBreaker {
       if (failures >= outcomes.length * failureRate) failingCallers += 1;
     }
     return (
-      failed >= this.#options.failures &&
+      failed >= this.#options.limits.breakerFailures &&
       failed >= requests * failureRate &&
       failingCallers >= Math.max(minFailingCallers, this.#outcomes.size * failureRate)
     );
@@ -136,7 +138,7 @@ export class CircuitBreaker {
   #openBreaker(): void {
     const wasOpen = this.isOpen;
     this.#epoch += 1;
-    this.#openUntil = this.#options.nowMs() + this.#options.openMs;
+    this.#openUntil = this.#options.nowMs() + this.#options.limits.breakerSecs * 1000;
     this.#probeStartedAt = undefined;
     this.#outcomes.clear();
     if (!wasOpen) this.#options.onChange?.(true);

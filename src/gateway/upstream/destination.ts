@@ -24,10 +24,10 @@ export const providerNameOf = ({ model, credential }: Candidate): string =>
  */
 export function destinationOf(
   { model: { provider }, credential }: Candidate,
-  byok: ReadonlyMap<string, ByokProvider>,
+  byok: readonly ByokProvider[],
 ): Destination {
   if (credential.kind === 'byok') {
-    const byokProvider = byok.get(credential.provider);
+    const byokProvider = byok.find(({ id }) => id === credential.provider);
     if (credential.baseUrl === undefined) {
       const base = byokProvider?.baseUrl ?? provider.baseUrls[0] ?? '';
       return {

@@ -1,9 +1,9 @@
+import { hashOf, hashPrefix, mixBits } from './prefix-hash.ts';
+
 /** Load limit of the preferred host, relative to the least loaded one; above it the next host of the ranking is used. */
 const overload = { factor: 1.25, offset: 4 };
 /** Failed health checks in a row after which a host counts as down; one may only mean that it is busy. */
 const maxFailedChecks = 2;
-/** Length of the prompt prefix that selects a host, in UTF-16 units. It stays the same while a conversation grows. */
-const prefixLength = 1024;
 
 export interface PoolHost {
   readonly baseUrl: string;
@@ -65,7 +65,7 @@ export class HostPool {
     if (isUp.length === 0) return undefined;
     const lowestInFlight = Math.min(...isUp.map(({ inFlight }) => inFlight));
     const maxInFlight = lowestInFlight * overload.factor + overload.offset;
-    const hash = hashOf(prefix.slice(0, prefixLength));
+    const hash = hashPrefix(prefix);
     const ranked = isUp.map((host) => ({ host, score: mixBits(hash ^ host.hash) }));
     ranked.sort((a, b) => b.score - a.score);
     const chosen = ranked.find(({ host }) => host.inFlight < maxInFlight);
@@ -136,19 +136,4 @@ function healthUrl(baseUrl: string): string {
   const url = new URL(baseUrl);
   url.pathname = url.pathname.replace(/\/+$/, '').replace(/[^/]*$/, 'health');
   return url.href;
-}
-
-/** FNV-1a over UTF-16 units. */
-function hashOf(text: string): number {
-  let hash = 0x811c9dc5;
-  for (let index = 0; index < text.length; index += 1)
-    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
-  return hash;
-}
-
-/** Mixes a hash so that similar inputs differ in all 32 bits. */
-function mixBits(hash: number): number {
-  let mix = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
-  mix = Math.imul(mix ^ (mix >>> 13), 0xc2b2ae35);
-  return (mix ^ (mix >>> 16)) >>> 0;
 }

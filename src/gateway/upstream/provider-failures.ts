@@ -74,6 +74,16 @@ export class ProviderFailures {
     return new UpstreamFailure({ error, isRetryable: true, isUnhealthy: false });
   }
 
+  /** No deployment of a model has room within its own limits. */
+  atLimit(model: string): UpstreamFailure {
+    const message = `The deployments of ${model} have as many requests as their limits allow. Try again in a second.`;
+    const error = new WireError(429, 'rate_limit_error', message, {
+      code: 'rate_limit_exceeded',
+      headers: { 'retry-after': '1' },
+    });
+    return new UpstreamFailure({ error, isRetryable: true, isUnhealthy: false });
+  }
+
   allHostsDown(): UpstreamFailure {
     return failure(`None of the hosts of the provider '${this.#name}' is up. Try again later.`, {
       isRetryable: true,
@@ -87,9 +97,12 @@ export class ProviderFailures {
   }
 }
 
-/** The same failure for one host of a pool: the other hosts count as healthy and can be tried at once. */
-export const asHostFailure = ({ error, isRetryable, cause }: UpstreamFailure): UpstreamFailure =>
-  new UpstreamFailure({ error, isRetryable, isUnhealthy: false, retryAfterMs: 0 }, { cause });
+/** A failure of one host of a pool, whose other hosts count as healthy: a retry at once uses one of them. */
+export class HostFailure extends UpstreamFailure {
+  constructor({ error, isRetryable, cause }: UpstreamFailure) {
+    super({ error, isRetryable, isUnhealthy: false, retryAfterMs: 0 }, { cause });
+  }
+}
 
 function failure(
   message: string,

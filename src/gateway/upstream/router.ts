@@ -1,19 +1,15 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { sleep } from '../../util/sleep.ts';
-import type { Candidate } from '../catalog/types.ts';
+import { type Candidate, type Model, servedModels } from '../catalog/types.ts';
 import type { Limits } from '../config/types.ts';
 import type { BreakerEvent } from '../../tracing/index.ts';
-import { CircuitBreaker, type BreakerTicket } from './circuit-breaker.ts';
-import { providerNameOf } from './destination.ts';
-import { ProviderFailures } from './provider-failures.ts';
-import { type Attempt, type Router, type RunOptions, UntranslatableRequest } from './types.ts';
-import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
+import { CircuitBreaker } from './circuit-breaker.ts';
+import { groupByModel, orderCandidates } from './deployment-order.ts';
+import { DeploymentState } from './deployment-state.ts';
+import { RequestAttempts } from './request-attempts.ts';
+import type { Attempt, Router, RoutingFacts, RunOptions } from './types.ts';
 
-/** A provider that asks for a longer delay (`Retry-After`) is not retried, in ms. */
-const maxRetryDelayMs = 10_000;
-const firstRetryDelayMs = 250;
-/** Breakers of callers' own credentials that are kept. */
+/** States of callers' own credentials that are kept. */
 const maxCallers = 10_000;
 
 export interface UpstreamRouterOptions {
@@ -28,126 +24,95 @@ export interface UpstreamRouterOptions {
 
 export class UpstreamRouter implements Router {
   readonly #options: UpstreamRouterOptions & { readonly now: () => number; readonly random: () => number };
-  readonly #operatorBreakers = new Map<string, CircuitBreaker>();
-  /** What the breakers of the operator's models belong to. */
-  readonly #operatorModels = new Map<string, Omit<BreakerEvent, 'isOpen'>>();
-  readonly #callerBreakers = new LRUCache<string, CircuitBreaker>({ max: maxCallers });
+  /** States of the operator's models, by `stateKey`, with the names for their breakers. */
+  readonly #operatorStates = new Map<string, OperatorState>();
+  readonly #callerStates = new LRUCache<string, DeploymentState>({ max: maxCallers });
 
   constructor(options: UpstreamRouterOptions) {
     this.#options = { now: () => performance.now(), random: Math.random, ...options };
   }
 
+  order(candidates: readonly Candidate[], { prefix, stream, costOf }: RoutingFacts): Candidate[] {
+    return orderCandidates(candidates, {
+      prefix,
+      costOf,
+      cooldownMsOf: (candidate) => this.#findState(candidate)?.cooldownMs ?? 0,
+      latencyMsOf: (candidate) => this.#findState(candidate)?.latencyMs(stream) ?? -Infinity,
+      random: this.#options.random,
+    });
+  }
+
   async run<T>(
     candidates: readonly Candidate[],
     attempt: (attempt: Attempt) => Promise<T>,
-    { signal, callerId, onAttempt }: RunOptions,
+    options: RunOptions,
   ): Promise<T> {
-    let attemptNumber = 0;
-    let last: UpstreamFailure | undefined;
-    let soonestRetry: { readonly retryInMs: number; readonly candidate: Candidate } | undefined;
-    for (const [candidateIndex, candidate] of candidates.entries()) {
-      signal.throwIfAborted();
-      const breaker = this.#getBreaker(candidate);
-      const ticket = breaker.acquire(callerId);
-      if ('retryInMs' in ticket) {
-        const { retryInMs } = ticket;
-        if (!soonestRetry || retryInMs < soonestRetry.retryInMs) soonestRetry = { retryInMs, candidate };
-        continue;
-      }
-      for (let retries = 0; ; retries += 1) {
-        const attemptInfo: Attempt = { candidate, attemptNumber, candidateIndex };
-        attemptNumber += 1;
-        try {
-          const result = await attempt(attemptInfo);
-          ticket.markSucceeded();
-          onAttempt?.(attemptInfo);
-          return result;
-        } catch (error) {
-          if (error instanceof UntranslatableRequest) {
-            ticket.discard();
-            break;
-          }
-          if (signal.aborted || !(error instanceof UpstreamFailure)) {
-            ticket.discard();
-            throw error;
-          }
-          // When the breaker is open, retries would only add load.
-          const canRetry = error.isRetryable && retries < this.#options.limits.retries && !breaker.isOpen;
-          const retryDelayMs = canRetry ? this.#retryDelay(retries, error) : undefined;
-          // The breaker counts a request once, however many attempts it had.
-          if (retryDelayMs === undefined) reportOutcome(error, ticket);
-          onAttempt?.({
-            ...attemptInfo,
-            failure: error,
-            ...(retryDelayMs === undefined ? {} : { retryDelayMs }),
-          });
-          if (!error.isRetryable) throw error;
-          last = error;
-          if (retryDelayMs === undefined) break;
-          try {
-            if (retryDelayMs > 0) await sleep(retryDelayMs, signal);
-          } catch (abortReason) {
-            ticket.discard();
-            throw abortReason;
-          }
-        }
-      }
-    }
-    if (last) throw last;
-    if (!soonestRetry) throw new Error('no candidates');
-    const { model } = soonestRetry.candidate;
-    throw new ProviderFailures(providerNameOf(soonestRetry.candidate)).breakerOpen(
-      model.id,
-      soonestRetry.retryInMs,
+    const attempts = new RequestAttempts(
+      { ...this.#options, stateOf: (candidate) => this.#stateOf(candidate) },
+      attempt,
+      options,
     );
+    for (const [index, group] of groupByModel(candidates).entries()) {
+      const answer = await attempts.tryModel(group, index);
+      if (answer) return answer.value;
+    }
+    throw attempts.error();
   }
 
-  /** The breakers of operators' models that were asked since the start. */
+  /** The breakers of operators' models that were asked since the start; deployments of one provider share one. */
   breakers(): BreakerEvent[] {
-    return [...this.#operatorModels].map(([key, names]) => ({
-      ...names,
-      isOpen: this.#operatorBreakers.get(key)?.isOpen ?? false,
-    }));
+    const events = new Map<string, BreakerEvent>();
+    for (const { names, state } of this.#operatorStates.values()) {
+      const key = JSON.stringify(names);
+      events.set(key, { ...names, isOpen: state.breaker.isOpen || events.get(key)?.isOpen === true });
+    }
+    return [...events.values()];
   }
 
-  /** Retry delay in ms: the provider's `Retry-After`, or exponential backoff; undefined when it would be too long. */
-  #retryDelay(tries: number, { retryAfterMs }: UpstreamFailure): number | undefined {
-    const { random } = this.#options;
-    if (retryAfterMs === undefined)
-      return Math.min(firstRetryDelayMs * 2 ** tries, maxRetryDelayMs) * (0.5 + random() / 2);
-    return retryAfterMs > maxRetryDelayMs ? undefined : retryAfterMs * (1 + random() / 10);
+  /** Drops what is known about models and deployments that the configuration no longer has. */
+  retain(models: readonly Model[]): void {
+    const keys = new Set(models.flatMap(servedModels).map(operatorKey));
+    for (const [key, { names }] of this.#operatorStates)
+      if (!keys.has(key) && names.provider !== localProvider) this.#operatorStates.delete(key);
   }
 
-  #getBreaker(candidate: Candidate): CircuitBreaker {
-    const isOperators = candidate.credential.kind === 'house';
-    const key = breakerKey(candidate);
-    // `peek`, not `get`: when there are too many, the oldest breaker is dropped, not the least recently used.
-    const existing = isOperators ? this.#operatorBreakers.get(key) : this.#callerBreakers.peek(key);
+  #findState({ model, credential }: Candidate): DeploymentState | undefined {
+    // `peek`, not `get`: when there are too many, the oldest state is dropped, not the least recently used.
+    return credential.kind === 'house'
+      ? this.#operatorStates.get(operatorKey(model))?.state
+      : this.#callerStates.peek(callerKey(model, credential));
+  }
+
+  #stateOf(candidate: Candidate): DeploymentState {
+    const existing = this.#findState(candidate);
     if (existing) return existing;
+    const { model, credential } = candidate;
+    const isOperators = credential.kind === 'house';
     const { limits, now, onBreaker } = this.#options;
-    const names = { provider: candidate.model.provider.id, model: candidate.model.id };
+    const names = { provider: model.provider.id, model: model.id };
     const breaker = new CircuitBreaker({
-      failures: limits.breakerFailures,
-      openMs: limits.breakerSecs * 1000,
+      limits,
       nowMs: now,
       ...(isOperators && onBreaker ? { onChange: (isOpen) => onBreaker({ ...names, isOpen }) } : {}),
     });
-    if (isOperators) this.#operatorModels.set(key, names);
-    (isOperators ? this.#operatorBreakers : this.#callerBreakers).set(key, breaker);
-    return breaker;
+    const state = new DeploymentState(breaker, now);
+    if (isOperators) this.#operatorStates.set(operatorKey(model), { names, state });
+    else this.#callerStates.set(callerKey(model, credential), state);
+    return state;
   }
 }
 
-function reportOutcome(failure: UpstreamFailure, ticket: BreakerTicket): void {
-  if (failure.isUnhealthy) ticket.markFailed();
-  // A refused request is a working provider.
-  else if (failure.isRetryable) ticket.discard();
-  else ticket.markSucceeded();
+interface OperatorState {
+  readonly names: Omit<BreakerEvent, 'isOpen'>;
+  readonly state: DeploymentState;
 }
 
-/** Breakers are kept per model, because one may fail while others work, and per caller credential and base URL. */
-function breakerKey({ model, credential }: Candidate): string {
-  if (credential.kind === 'house') return `${model.provider.id} ${model.id}`;
-  const { provider, baseUrl = '', apiKey } = credential;
-  return `${provider} ${model.id} ${baseUrl} ${hash('sha256', apiKey)}`;
-}
+/** The provider of the resident model, which is not in the configuration. */
+const localProvider = 'local';
+
+/** States are kept per model, because one may fail while others work, and per caller credential and base URL. */
+const operatorKey = ({ provider, upstream, id }: Model): string => `${provider.id} ${upstream} ${id}`;
+const callerKey = (
+  { upstream, id }: Model,
+  { provider, baseUrl = '', apiKey }: Extract<Candidate['credential'], { kind: 'byok' }>,
+): string => `${provider} ${upstream} ${id} ${baseUrl} ${hash('sha256', apiKey)}`;

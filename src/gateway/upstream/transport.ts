@@ -6,7 +6,7 @@ import { ConnectionPools } from './connection-pools.ts';
 import { providerHeaders } from '../../wires/core/provider-headers.ts';
 import { type Destination, destinationOf, providerNameOf } from './destination.ts';
 import { sendRequest, type ExchangeContext } from './upstream-exchange.ts';
-import { asHostFailure, ProviderFailures } from './provider-failures.ts';
+import { HostFailure, ProviderFailures } from './provider-failures.ts';
 import { HostPool } from './host-pool.ts';
 import { sendLocal } from './local-transport.ts';
 import type { UpstreamRequest, Transport, UpstreamReply } from './types.ts';
@@ -40,7 +40,7 @@ const defaultLimits: TransportLimits = {
 
 export interface TransportOptions {
   readonly limits?: Partial<TransportLimits>;
-  /** The configured providers of callers' own credentials. */
+  /** The configured providers of callers' own credentials; read at each use, because a reload may change them. */
   readonly byok?: readonly ByokProvider[];
   /** Answers for the provider `local`. */
   readonly local?: Backend;
@@ -49,7 +49,7 @@ export interface TransportOptions {
 
 export class UndiciTransport implements Transport {
   readonly #limits: TransportLimits;
-  readonly #byok: ReadonlyMap<string, ByokProvider>;
+  readonly #byok: readonly ByokProvider[];
   readonly #local: Backend | undefined;
   readonly #resolve: ResolveHost;
   readonly #connections: ConnectionPools;
@@ -59,7 +59,7 @@ export class UndiciTransport implements Transport {
 
   constructor({ limits = {}, byok = [], local, resolve = systemResolve }: TransportOptions = {}) {
     this.#limits = { ...defaultLimits, ...limits };
-    this.#byok = new Map(byok.map((provider) => [provider.id, provider]));
+    this.#byok = byok;
     this.#local = local;
     this.#resolve = resolve;
     this.#connections = new ConnectionPools({ resolve, connectMs: this.#limits.connectMs });
@@ -74,6 +74,16 @@ export class UndiciTransport implements Transport {
     if (destination.kind === 'url') return await this.#sendTo(request, destination, context);
     if (!this.#local) throw failures.unusable('there is no resident model in this process.');
     return await sendLocal(this.#local, request, context);
+  }
+
+  /** Closes the pools of hosts that the configuration no longer has; their requests go on. */
+  retainPools(providers: readonly Provider[]): void {
+    const keys = new Set(providers.map(poolKey));
+    for (const [key, pool] of this.#pools)
+      if (!keys.has(key)) {
+        pool.close();
+        this.#pools.delete(key);
+      }
   }
 
   async close(): Promise<void> {
@@ -134,7 +144,7 @@ export class UndiciTransport implements Transport {
     if (!slot) throw new ProviderFailures(provider.id).allHostsDown();
     const failures = new ProviderFailures(provider.id, (failure) => {
       slot.markFailed();
-      return pool.isAnyUp() ? asHostFailure(failure) : failure;
+      return pool.isAnyUp() ? new HostFailure(failure) : failure;
     });
     const context = this.#createContext(request, failures, () => slot.release());
     const target = { mode: 'house', base: new URL(slot.baseUrl), isCloudResource: false } as const;
@@ -146,7 +156,7 @@ export class UndiciTransport implements Transport {
   }
 
   #getPool(provider: Provider): HostPool {
-    const key = `${provider.id} ${provider.baseUrls.join(' ')}`;
+    const key = poolKey(provider);
     const existing = this.#pools.get(key);
     if (existing) return existing;
     const { healthMs } = this.#limits;
@@ -167,6 +177,8 @@ export class UndiciTransport implements Transport {
     return pool;
   }
 }
+
+const poolKey = ({ id, baseUrls }: Provider): string => `${id} ${baseUrls.join(' ')}`;
 
 function headersOf(
   { candidate, body, stream, traceparent }: UpstreamRequest,

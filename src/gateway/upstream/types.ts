@@ -3,7 +3,7 @@ import type { BackendAnswer } from '../../wires/core/backend.ts';
 import type { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import type { SseFrame, UpstreamBody } from '../../wires/core/wire.ts';
 
-/** The wire of a candidate cannot express this request. */
+/** The wire of a candidate cannot express this request. Its cause is the error for the caller. */
 export class UntranslatableRequest extends Error {}
 
 export interface UpstreamRequest {
@@ -51,14 +51,14 @@ export interface Attempt {
   readonly candidate: Candidate;
   /** Number of the attempt among all of the request, from 0. */
   readonly attemptNumber: number;
-  /** Index of the candidate: 0 is the requested model. */
+  /** Index of the candidate's model: 0 is the requested model, by whichever deployment. */
   readonly candidateIndex: number;
 }
 
 /** The result of an attempt. */
 export interface AttemptReport extends Attempt {
   readonly failure?: UpstreamFailure;
-  /** Delay before the next attempt on the same candidate; undefined when there is none. */
+  /** Delay before the next attempt on the same model; undefined when there is none, or it follows at once at another deployment. */
   readonly retryDelayMs?: number;
 }
 
@@ -66,16 +66,33 @@ export interface RunOptions {
   readonly signal: AbortSignal;
   /** Failures of a single caller do not open a breaker. */
   readonly callerId: string;
+  readonly stream: boolean;
+  /** Resolves when the answer has ended: until then it has a place at its deployment. */
+  readonly finished: Promise<void>;
   /** Called when an attempt has ended. */
   readonly onAttempt?: (report: AttemptReport) => void;
 }
 
-/** Tries candidates in order, each with retries and exponential backoff. Candidates with an open breaker are skipped. */
+/** What the order of a model's deployments depends on. */
+export interface RoutingFacts {
+  /** Prompt prefix: the same one goes to the same deployment, where routing is sticky. */
+  readonly prefix: string;
+  readonly stream: boolean;
+  /** Estimated cost in nanodollars. */
+  readonly costOf: (candidate: Candidate) => bigint;
+}
+
+/**
+ * Tries models in order, each with retries and exponential backoff. Where a deployment of a model fails, the next one is tried at
+ * once; retries begin after the last one. Candidates with an open breaker are skipped, and deployments without room.
+ */
 export interface Router {
+  /** Sorts the deployments of each model by its routing and by what is known about them now. */
+  order(candidates: readonly Candidate[], facts: RoutingFacts): Candidate[];
   /**
    * `attempt` may reject with `UpstreamFailure` as long as nothing was sent to the caller, and with `UntranslatableRequest`
-   * to skip a fallback; other errors pass through.
-   * Rejects with the last failure when every candidate failed.
+   * to skip a candidate; other errors pass through.
+   * Rejects with a failure of the last model when every candidate failed.
    */
   run<T>(
     candidates: readonly Candidate[],

@@ -7,11 +7,16 @@ import { maxViolations } from '../violations.ts';
  * issue for every wrong element: a body with five million wrong elements would block the event loop for ten seconds and
  * take gigabytes.
  * @param options.empty refuses an empty array with this message
+ * @param options.max the greatest length, and the message for a greater one, which may state the array's
  * @param isValid a check that is faster than the element schema, for lists with millions of elements
  */
 export function list<Element extends z.ZodType>(
   element: Element,
-  options: { error: string; empty?: string; max?: { count: number; error: string } },
+  options: {
+    error: string;
+    empty?: string;
+    max?: { count: number; error: string | ((count: number) => string) };
+  },
   isValid?: (value: unknown) => value is z.output<Element>,
 ) {
   const { error, empty, max } = options;
@@ -23,7 +28,8 @@ export function list<Element extends z.ZodType>(
     // An array whose first element is already wrong is reported for its type, not for its length.
     if (max && values.length > max.count && element.safeParse(values[0]).success) {
       const limit = { code: 'too_big', origin: 'array', maximum: max.count, inclusive: true } as const;
-      context.issues.push({ ...limit, message: max.error, input: values });
+      const message = typeof max.error === 'string' ? max.error : max.error(values.length);
+      context.issues.push({ ...limit, message, input: values });
       return checked;
     }
     for (const [index, value] of values.entries()) {

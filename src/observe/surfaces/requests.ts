@@ -35,7 +35,7 @@ export const completions: Surface = {
       'chat, completions, responses, messages, ollama, llama-cpp, embeddings, rerank or agent.',
       required,
     ),
-    text('operation', 'derived', 'chat, text_completion or embeddings.', required),
+    text('operation', 'derived', 'chat, text_completion, embeddings or rerank.', required),
     text(
       'by',
       'derived',
@@ -45,7 +45,9 @@ export const completions: Surface = {
     flag('stream', 'derived', 'Whether the client asked for a stream.', required),
     text('requested_model', 'claimed', 'Model name in the request.'),
     text('model', 'derived', 'Model that answered.'),
-    integer('answers', 'measured', 'Number of answers, or of embedded texts.', { unit: 'answers' }),
+    integer('answers', 'measured', 'Number of answers, of embedded texts, or of ranked documents.', {
+      unit: 'answers',
+    }),
     text('outcome', 'derived', 'ok, refused, failed or abandoned.', required),
     integer('status', 'measured', 'HTTP status.'),
     text('code', 'derived', 'Error code, if the outcome is not ok.'),

@@ -2,9 +2,19 @@ import { z } from 'zod';
 import { hostEnvelope, HttpError } from '../../http/error.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
 import { hostError } from '../error-schema.ts';
-import { type Resident, toHttpError } from '../resident.ts';
+import { type ReadyModel, type Resident, toHttpError } from '../resident.ts';
 
-const ready = z.object({ status: z.literal('ready') }).meta({ id: 'Ready' });
+const ready = z
+  .object({
+    status: z.literal('ready'),
+    models: z
+      .array(
+        z.object({ id: z.string(), status: z.string().describe('`ready`, or the code of why it is not.') }),
+      )
+      .optional()
+      .describe('All loaded models, the resident one first, where the host keeps several (`--resident`).'),
+  })
+  .meta({ id: 'Ready' });
 
 /** @param draining aborted when the host stops and finishes the requests that run */
 export function createReadyPlane(resident: Resident, draining: AbortSignal | undefined): Plane {
@@ -30,7 +40,11 @@ export function createReadyPlane(resident: Resident, draining: AbortSignal | und
         handle() {
           if (draining?.aborted) throw notReady('shutting_down', 'The host is shutting down.');
           requireServing(resident);
-          return Response.json({ status: 'ready' }, { headers: { 'cache-control': 'no-store' } });
+          const body: z.infer<typeof ready> = {
+            status: 'ready',
+            ...(resident.keepsSeveral ? { models: resident.models.map(toState) } : {}),
+          };
+          return Response.json(body, { headers: { 'cache-control': 'no-store' } });
         },
       }),
     ],
@@ -45,6 +59,11 @@ function requireServing(resident: Resident): void {
   const { unavailable } = resident.requireModel().engine;
   if (unavailable) throw toHttpError(unavailable);
 }
+
+const toState = ({ engine: { model, unavailable } }: ReadyModel) => ({
+  id: model.id,
+  status: unavailable?.code ?? 'ready',
+});
 
 const notReady = (code: string, message: string) =>
   new HttpError(503, code, message, { headers: { 'retry-after': '1' } });

@@ -17,9 +17,9 @@ export interface TelemetrySources {
   readonly countWork: (() => Promise<WorkCounts>) | undefined;
 }
 
-/** Lists the routes with a `completion`, except embeddings. */
+/** Lists the routes with a `completion`, except embeddings and rankings. */
 const coverage =
-  'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/responses/compact, /v1/messages, /chat/completions, /responses, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings are not counted.';
+  'Tokens of buffered (not streamed) answers of /v1/chat/completions, /v1/completions, /v1/responses, /v1/responses/compact, /v1/messages, /chat/completions, /responses, /completion, /completions, /infill, /api/chat and /api/generate. Streamed completions and agent turns are counted as served and contribute no tokens. Embeddings and rankings are not counted.';
 
 /** Losses of the GPU since the loaded models were loaded. */
 export const countDeviceLosses = ({ models }: Resident): number =>

@@ -8,7 +8,7 @@ import { countDeviceLosses } from './facts.ts';
 import { hostEnvelope } from '../../http/error.ts';
 import { defineRoute, type Plane, type Route } from '../../http/route.ts';
 import { hostError } from '../error-schema.ts';
-import { readModelLoad } from './model-load.ts';
+import { readModelLoads } from './model-load.ts';
 import type { RequestMetrics } from './request-metrics.ts';
 import type { ServedCounters } from '../served-counters.ts';
 
@@ -54,7 +54,7 @@ export function metricsRoute(options: MetricsOptions): Route {
     async handle() {
       const families = [
         ...(await collectFamilies(options)),
-        ...(options.requests?.families(readModelLoad(options.resident)) ?? []),
+        ...(options.requests?.families(readModelLoads(options.resident)) ?? []),
         ...(options.tracedMetrics?.families() ?? []),
       ];
       return new Response(formatExposition(families), {

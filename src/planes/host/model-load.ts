@@ -1,15 +1,16 @@
 import type { EngineStats } from '../../engine/index.ts';
 import type { Resident } from '../resident.ts';
 
-/** The resident model and how busy it is, when `/metrics` is read. */
+/** A loaded model and how busy it is, when `/metrics` is read. */
 export interface ModelLoad {
   readonly model: string;
   readonly stats: EngineStats;
 }
 
-/** Undefined while no model is resident. */
-export function readModelLoad({ engine }: Pick<Resident, 'engine'>): ModelLoad | undefined {
-  return engine && { model: engine.model.id, stats: engine.stats() };
+/** All loaded models, the resident one first. Where two have the same id, metrics show the first. */
+export function readModelLoads({ models }: Pick<Resident, 'models'>): ModelLoad[] {
+  const loads = models.map(({ engine }) => ({ model: engine.model.id, stats: engine.stats() }));
+  return loads.filter(({ model }, index) => loads.findIndex((load) => load.model === model) === index);
 }
 
 /** Fraction of the KV cache that running requests use; pages that are only kept for later prompts do not count. */

@@ -1,4 +1,4 @@
-import type { ObservedEnd, RequestObserver } from '../../engine/index.ts';
+import type { EngineStats, ObservedEnd, RequestObserver } from '../../engine/index.ts';
 import { Counter } from '../../telemetry/instruments.ts';
 import type { MetricFamily } from '../../telemetry/prometheus-text.ts';
 import { kvCacheUsage, type ModelLoad } from './model-load.ts';
@@ -64,11 +64,11 @@ export class RequestMetrics {
     };
   };
 
-  /** @param load undefined while no model is resident */
-  families(load: ModelLoad | undefined): MetricFamily[] {
+  /** @param loads of all loaded models, the resident one first */
+  families(loads: readonly ModelLoad[]): MetricFamily[] {
     const counters = [this.#requests, this.#promptTokens, this.#cachedTokens, this.#generatedTokens];
     return [
-      ...(load ? loadFamilies(load) : []),
+      ...loadFamilies(loads),
       ...counters.map((one) => one.family()),
       {
         name: 'lathe_generated_tokens_per_second',
@@ -76,35 +76,40 @@ export class RequestMetrics {
         help: 'Generated tokens per second, averaged over the last 10 seconds.',
         samples: [{ value: this.#rate.perSecond }],
       },
-      ...(this.#vllm?.families(load) ?? []),
+      ...(this.#vllm?.families(loads) ?? []),
     ];
   }
 }
 
-function loadFamilies({ model, stats }: ModelLoad): MetricFamily[] {
-  const { slots, running, queued, pages, preemptions } = stats;
-  const family = (type: 'gauge' | 'counter', name: string, help: string, value: number): MetricFamily => ({
+function loadFamilies(loads: readonly ModelLoad[]): MetricFamily[] {
+  if (loads.length === 0) return [];
+  const family = (
+    type: 'gauge' | 'counter',
+    name: string,
+    help: string,
+    valueOf: (stats: EngineStats) => number,
+  ): MetricFamily => ({
     name,
     type,
     help,
-    samples: [{ labels: { model }, value }],
+    samples: loads.map(({ model, stats }) => ({ labels: { model }, value: valueOf(stats) })),
   });
   return [
-    family('gauge', 'lathe_request_slots', 'Requests that can run at the same time.', slots),
-    family('gauge', 'lathe_requests_running', 'Requests that run.', running),
-    family('gauge', 'lathe_requests_waiting', 'Requests that wait in the queue.', queued),
+    family('gauge', 'lathe_request_slots', 'Requests that can run at the same time.', ({ slots }) => slots),
+    family('gauge', 'lathe_requests_running', 'Requests that run.', ({ running }) => running),
+    family('gauge', 'lathe_requests_waiting', 'Requests that wait in the queue.', ({ queued }) => queued),
     family(
       'gauge',
       'lathe_kv_cache_usage_ratio',
       'Fraction of the KV cache that running requests use, from 0 to 1.',
-      kvCacheUsage(pages),
+      ({ pages }) => kvCacheUsage(pages),
     ),
-    family('gauge', 'lathe_kv_cache_pages', 'Pages of the KV cache.', pages.total),
+    family('gauge', 'lathe_kv_cache_pages', 'Pages of the KV cache.', ({ pages }) => pages.total),
     family(
       'counter',
       'lathe_preemptions_total',
       'Requests that were preempted for lack of pages or for another client.',
-      preemptions,
+      ({ preemptions }) => preemptions,
     ),
   ];
 }

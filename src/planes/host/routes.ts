@@ -79,6 +79,9 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
         enforcement_tier: agent?.toolbox.enforcementTier ?? 'none',
         model: engine ? describeIdentity(engine) : null,
         ...(embeddingModel ? { embedding_model: describeIdentity(embeddingModel.engine) } : {}),
+        ...(resident.keepsSeveral
+          ? { models: resident.models.map((loaded) => describeIdentity(loaded.engine)) }
+          : {}),
         planner: agent?.planners.disclosure ?? noPlannerDisclosure,
         ...(agent ? { receipt_key: receiptKey(agent.receiptKey) } : {}),
         adapter: engine

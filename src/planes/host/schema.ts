@@ -24,6 +24,10 @@ export const substrateInfo = z
     embedding_model: modelIdentity
       .optional()
       .describe('The model for embeddings beside it (`--embedding-model`).'),
+    models: z
+      .array(modelIdentity)
+      .optional()
+      .describe('All loaded models, the resident one first, where the host keeps several (`--resident`).'),
     planner: z.object({ kind: z.string(), model: z.string().nullable(), disclosure: z.string() }),
     receipt_key: z
       .object({

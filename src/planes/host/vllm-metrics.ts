@@ -1,5 +1,5 @@
 /** The metrics of a model under the names, labels and buckets that vLLM 0.11 and later has for them. */
-import type { ObservedEnd, RequestObserver } from '../../engine/index.ts';
+import type { EngineStats, ObservedEnd, RequestObserver } from '../../engine/index.ts';
 import { Counter, Histogram } from '../../telemetry/instruments.ts';
 import type { Labels, MetricFamily } from '../../telemetry/prometheus-text.ts';
 import { kvCacheUsage, type ModelLoad } from './model-load.ts';
@@ -20,7 +20,7 @@ const histogram = (name: string, help: string, buckets: readonly number[]) =>
   new Histogram({ name: `vllm:${name}`, help }, buckets);
 const counter = (name: string, help: string) => new Counter({ name: `vllm:${name}_total`, help });
 
-/** A host has one engine; vLLM numbers those of a data-parallel deployment. */
+/** A model has one engine; vLLM numbers those of a data-parallel deployment. */
 const engine = '0';
 
 export class VllmMetrics {
@@ -92,24 +92,40 @@ export class VllmMetrics {
     answerLength.observe(labels, outputTokens);
   }
 
-  families(load: ModelLoad | undefined): MetricFamily[] {
+  families(loads: readonly ModelLoad[]): MetricFamily[] {
     return [
-      ...(load ? loadFamilies(load) : []),
+      ...loadFamilies(loads),
       ...Object.values(this.#counters).map((one) => one.family()),
       ...Object.values(this.#histograms).map((one) => one.family()),
     ];
   }
 }
 
-function loadFamilies({ model, stats }: ModelLoad): MetricFamily[] {
-  const { running, queued, pages, pageTokens, preemptions } = stats;
+function loadFamilies(loads: readonly ModelLoad[]): MetricFamily[] {
+  const [resident] = loads;
+  if (!resident) return [];
+  const { pages, pageTokens } = resident.stats;
   const family = (
     type: 'gauge' | 'counter',
     name: string,
     help: string,
-    value: number,
-    labels: Labels = { model_name: model, engine },
-  ): MetricFamily => ({ name: `vllm:${name}`, type, help, samples: [{ labels, value }] });
+    valueOf: (stats: EngineStats) => number,
+  ): MetricFamily => ({
+    name: `vllm:${name}`,
+    type,
+    help,
+    samples: loads.map(({ model, stats }) => ({
+      labels: { model_name: model, engine },
+      value: valueOf(stats),
+    })),
+  });
+  /** A family whose labels name no model, of the resident one. */
+  const info = (name: string, help: string, value: number, labels: Labels): MetricFamily => ({
+    name: `vllm:${name}`,
+    type: 'gauge',
+    help,
+    samples: [{ labels, value }],
+  });
   const cacheConfig = {
     block_size: String(pageTokens),
     num_gpu_blocks: String(pages.total),
@@ -120,22 +136,18 @@ function loadFamilies({ model, stats }: ModelLoad): MetricFamily[] {
   // The host serves no LoRA adapters. Endpoint pickers take the sample with the latest time, which is the value.
   const adapters = { max_lora: '0', waiting_lora_adapters: '', running_lora_adapters: '' };
   return [
-    family('gauge', 'num_requests_running', 'Requests that run.', running),
-    family('gauge', 'num_requests_waiting', 'Requests that wait in the queue.', queued),
-    family('gauge', 'kv_cache_usage_perc', 'Fraction of the KV cache in use.', kvCacheUsage(pages)),
-    family('gauge', 'cache_config_info', 'Configuration of the KV cache.', 1, cacheConfig),
-    family(
-      'gauge',
-      'lora_requests_info',
-      'Adapters in use; none are served.',
-      Math.floor(Date.now() / 1000),
-      adapters,
+    family('gauge', 'num_requests_running', 'Requests that run.', ({ running }) => running),
+    family('gauge', 'num_requests_waiting', 'Requests that wait in the queue.', ({ queued }) => queued),
+    family('gauge', 'kv_cache_usage_perc', 'Fraction of the KV cache in use.', (stats) =>
+      kvCacheUsage(stats.pages),
     ),
+    info('cache_config_info', 'Configuration of the KV cache.', 1, cacheConfig),
+    info('lora_requests_info', 'Adapters in use; none are served.', Math.floor(Date.now() / 1000), adapters),
     family(
       'counter',
       'num_preemptions_total',
       'Requests preempted for lack of pages or for another client.',
-      preemptions,
+      ({ preemptions }) => preemptions,
     ),
   ];
 }

@@ -52,7 +52,7 @@ export function infillRoute(resident: Resident) {
     acceptsLooseContentType: true,
     completion: { wire: 'llama-cpp', operation: 'text_completion' },
     beforeBody: () => {
-      if (resident.state.kind === 'ready' && !resident.canSwap) requireFim(resident.state.engine);
+      if (resident.state.kind === 'ready' && !resident.canLoad) requireFim(resident.state.engine);
     },
     responses: {
       ...completionResponses,

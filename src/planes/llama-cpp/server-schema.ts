@@ -13,7 +13,11 @@ export const props = z
     chat_template: z.string().describe('Empty where the model has none.'),
     chat_template_caps: z.object({}),
     modalities: z.object({ vision: z.boolean(), audio: z.boolean() }),
-    pooling_type: z.string().describe('How embeddings are pooled: `last` for a model that generates.'),
+    pooling_type: z
+      .string()
+      .describe(
+        'How embeddings are pooled: `last` for a model that generates, `rank` for one that ranks documents.',
+      ),
     bos_token: z.string(),
     eos_token: z.string(),
     build_info: z.string(),

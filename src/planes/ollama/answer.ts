@@ -10,7 +10,7 @@ import type { ModelDefaults, ModelStore } from '../model-store.ts';
 import type { ReadyModel, Resident } from '../resident.ts';
 import { respond, type RouteCompletionContext } from '../turn/respond.ts';
 import { AnswerClock } from './answer-clock.ts';
-import { readModelDefaults, requireModelName, useModel } from './model.ts';
+import { readModelDefaults, requireModelName, unloadModel, useModel } from './model.ts';
 import { type GenerationOptions, toGenerationOptions } from './options.ts';
 
 /** Response header with the number of messages that the context could not hold. */
@@ -46,9 +46,16 @@ export async function answer(
   const clock = new AnswerClock();
   const model = requireModelName(body);
   const metadata = { model, clock, formatPiece };
-  const ready = await useModel(resident, model, context, isLoadOnly ? undefined : 'generate');
+  const { keep_alive: keepAlive } = body;
+  if (isLoadOnly && resident.keepsSeveral && isZeroDuration(keepAlive)) {
+    // Nothing is loaded only to be closed.
+    await unloadModel(resident, model);
+    return Response.json(createLoadedBody(metadata, true));
+  }
+  const use = { requestedModel: model, keepAlive };
+  const ready = await useModel(resident, use, context, isLoadOnly ? undefined : 'generate');
   clock.markLoaded();
-  if (isLoadOnly) return Response.json(createLoadedBody(metadata, isZeroDuration(body.keep_alive)));
+  if (isLoadOnly) return Response.json(createLoadedBody(metadata, isZeroDuration(keepAlive)));
   const { engine } = ready;
   requireThinking(engine, model, body.think);
   const name = resident.aliases.resolve(model) ?? engine.model.id;

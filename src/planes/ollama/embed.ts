@@ -33,7 +33,8 @@ export function embedRoutes(resident: Resident) {
     async handle({ body, signal, finished, span }) {
       const clock = new AnswerClock();
       const model = requireModelName(body);
-      const { engine } = await useModel(resident, model, { signal, finished, span }, 'embed');
+      const use = { requestedModel: model, keepAlive: body.keep_alive };
+      const { engine } = await useModel(resident, use, { signal, finished, span }, 'embed');
       clock.markLoaded();
       const { input, dimensions } = body;
       const options = { truncate: body.truncate !== false, dimensions, signal, span };
@@ -57,12 +58,8 @@ export function embedRoutes(resident: Resident) {
       ...modelErrorResponses,
     },
     async handle({ body, signal, finished, span }) {
-      const { engine } = await useModel(
-        resident,
-        requireModelName(body),
-        { signal, finished, span },
-        'embed',
-      );
+      const use = { requestedModel: requireModelName(body), keepAlive: body.keep_alive };
+      const { engine } = await useModel(resident, use, { signal, finished, span }, 'embed');
       const options = { truncate: true, signal, span };
       const { vectors } = body.prompt ? await embed(engine, body.prompt, options) : emptyResult;
       return Response.json({ embedding: vectors[0] ?? [] });

@@ -24,7 +24,7 @@ export function manageRoutes(resident: Resident, store: ModelStore) {
     path: '/api/delete',
     operationId: 'ollamaDelete',
     summary: 'Delete a stored model',
-    description: 'The resident and the embedded model cannot be deleted.',
+    description: 'Loaded models and the embedded model cannot be deleted.',
     body: deleteRequest,
     acceptsLooseContentType: true,
     responses: doneResponses,

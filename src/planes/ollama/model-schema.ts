@@ -31,7 +31,11 @@ export const psAnswer = z
     models: z.array(
       z.object({
         ...commonMembers,
-        expires_at: z.string().describe('Far in the future, because the host keeps its model.'),
+        expires_at: z
+          .string()
+          .describe(
+            'Far in the future: models are closed for others, not by time. Now, after `keep_alive: 0`.',
+          ),
         size_vram: z
           .int()
           .describe(
@@ -43,7 +47,7 @@ export const psAnswer = z
   })
   .meta({ id: 'OllamaPs' });
 
-export const capabilities = ['completion', 'tools', 'insert', 'thinking', 'embedding'] as const;
+export const capabilities = ['completion', 'tools', 'insert', 'thinking', 'embedding', 'rerank'] as const;
 export type Capability = (typeof capabilities)[number];
 
 export const showAnswer = z

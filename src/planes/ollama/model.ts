@@ -4,7 +4,7 @@ import type { ModelCard, ModelDefaults, ModelStore, StoredModel } from '../model
 import { HttpError } from '../../http/error.ts';
 import { stripLatestTag } from '../model-aliases.ts';
 import type { ReadyModel, Resident, LeaseRequest } from '../resident.ts';
-import type { modelMembers } from '../../wires/ollama/options-schema.ts';
+import { isZeroDuration, type KeepAlive, type modelMembers } from '../../wires/ollama/options-schema.ts';
 import { hubNamePattern } from '../turn/identity.ts';
 
 export function requireModelName({ model, name }: z.infer<z.ZodObject<typeof modelMembers>>): string {
@@ -13,15 +13,42 @@ export function requireModelName({ model, name }: z.infer<z.ZodObject<typeof mod
   throw invalidBodyError([{ path: 'model', message: 'is required: name a model of GET /api/tags' }]);
 }
 
-/** Leases the model that a request names. */
+/** A request for a model, with how long it is to stay. */
+interface ModelUse {
+  /** Name of the model. */
+  readonly requestedModel: string;
+  readonly keepAlive: KeepAlive;
+}
+
+/** Leases the model that a request names. Where the host keeps several, a duration of zero closes it afterwards. */
 export async function useModel(
   resident: Resident,
-  requestedModel: string,
+  { requestedModel, keepAlive }: ModelUse,
   lease: LeaseRequest,
   kind?: ModelCard['kind'],
 ): Promise<ReadyModel> {
+  const ready = await withOllamaErrors(resident, requestedModel, () =>
+    resident.acquire(requestedModel, lease, kind),
+  );
+  if (resident.keepsSeveral && isZeroDuration(keepAlive)) resident.unload(ready.location);
+  return ready;
+}
+
+/** Where the host keeps several models, closes the one that a request names as soon as it is unused. */
+export async function unloadModel(resident: Resident, requestedModel: string): Promise<void> {
+  const { location } = await withOllamaErrors(resident, requestedModel, () =>
+    resident.resolveModel(requestedModel),
+  );
+  resident.unload(location);
+}
+
+async function withOllamaErrors<Value>(
+  resident: Resident,
+  requestedModel: string,
+  find: () => Promise<Value>,
+): Promise<Value> {
   try {
-    return await resident.acquire(requestedModel, lease, kind);
+    return await find();
   } catch (error) {
     throw error instanceof HttpError && error.code === 'model_not_found'
       ? notFoundError(requestedModel, resident.engine?.model.id)

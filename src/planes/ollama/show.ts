@@ -98,6 +98,7 @@ function toJsonValue(value: unknown): unknown {
 /** The capabilities of a model. For a model that is not resident they are inferred from the template text. */
 function detectCapabilities(card: ModelCard, { state }: Resident): Capability[] {
   if (card.kind === 'embed') return ['embedding'];
+  if (card.kind === 'rerank') return ['rerank'];
   const traits =
     state.kind === 'ready' && state.location === card.location ? getChatTraits(state.engine) : undefined;
   const template = findTemplate(card) ?? '';

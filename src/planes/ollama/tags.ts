@@ -3,7 +3,7 @@ import type { ReadyModel, Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
 import { type Details, psAnswer, tagsAnswer } from './model-schema.ts';
 
-/** Expiry of a resident model, far in the future, because the host keeps its model. */
+/** Expiry of a loaded model, far in the future, because no time ends it. */
 const residentExpiryMs = 100 * 365 * 24 * 3600 * 1000;
 
 export function listRoutes(resident: Resident, store: ModelStore) {
@@ -36,23 +36,28 @@ export function listRoutes(resident: Resident, store: ModelStore) {
     method: 'GET',
     path: '/api/ps',
     operationId: 'ollamaPs',
-    summary: 'The resident models',
+    summary: 'The loaded models',
     responses: {
       200: {
-        description: 'The resident model, if any, and the embedding model, if any.',
+        description:
+          'The resident model, the embedding model, and those that requests loaded, as far as there are any.',
         content: { 'application/json': psAnswer },
       },
     },
     async handle() {
       const rows = await listUsableModels(resident, store);
-      const models = resident.models.flatMap(({ engine, location, loadedAt }) => {
+      const models = resident.models.flatMap((model) => {
+        const { engine, location, loadedAt } = model;
         const row = rows.find((each) => each.location === location);
         if (!row) return [];
         const { memoryBytes } = engine.stats();
         const entry = {
           ...toListEntry(row, resident),
           size: memoryBytes,
-          expires_at: new Date(loadedAt.getTime() + residentExpiryMs).toISOString(),
+          expires_at: (resident.isUnloading(model)
+            ? new Date()
+            : new Date(loadedAt.getTime() + residentExpiryMs)
+          ).toISOString(),
           size_vram: memoryBytes,
           context_length: engine.model.contextLength,
         };

@@ -8,14 +8,28 @@ export const fingerprintOf = ({ digest }: ModelInfo): string =>
 
 export const randomSeed = (): number => randomInt(2 ** 32);
 
-/** Refuses a model of the wrong kind: an embedding model generates no text, while a generating model also embeds. */
+/** What a model of each kind does, and the route for it. */
+const purposes = {
+  generate: 'generates text and ranks no documents; load a reranker, such as bge-reranker or Qwen3-Reranker',
+  embed: 'makes embeddings and generates no text; use POST /v1/embeddings',
+  rerank: 'ranks documents and generates no text; use POST /v1/rerank',
+} as const satisfies Record<ModelInfo['kind'], string>;
+
+const purposeOf = (model: ModelInfo['kind'], needed: ModelInfo['kind']): string => {
+  if (needed === 'embed') return 'ranks documents and makes no embeddings; use POST /v1/rerank';
+  if (needed === 'rerank' && model === 'embed')
+    return 'makes embeddings and ranks no documents; load a reranker, such as bge-reranker or Qwen3-Reranker';
+  return purposes[model];
+};
+
+/** Refuses a model of the wrong kind. A generating model also embeds; the others do one thing. */
 export function requireKind(
   model: Pick<ModelInfo, 'id' | 'kind'>,
   kind: ModelInfo['kind'],
   which: 'resident' | 'stored' = 'resident',
 ): void {
   if (model.kind === kind || (kind === 'embed' && model.kind === 'generate')) return;
-  const reason = 'makes embeddings and generates no text; use POST /v1/embeddings';
+  const reason = purposeOf(model.kind, kind);
   throw new HttpError(
     400,
     'unsupported_capability',

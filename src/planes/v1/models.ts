@@ -11,12 +11,12 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     method: 'GET',
     path: '/v1/models',
     operationId: 'listModels',
-    summary: 'List the resident models, with --swap also the stored ones',
+    summary: 'List the loaded models, with --swap or --resident also the stored ones',
     description:
       "Each entry has the members of OpenAI's and Anthropic's lists. A stored model is listed under its stored name, and also under its own id once it has been resident. The aliases of `--alias` come last, with `alias_of`.",
     responses: {
       200: {
-        description: 'The resident model first, then the embedding model.',
+        description: 'The resident model first, then the embedding model, then others that are loaded.',
         content: { 'application/json': modelList },
       },
       503: openaiErrorResponse('The model is loading.'),
@@ -26,7 +26,7 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
       if (state.kind === 'loading' && state.isFirst) throw modelLoadingError();
       const data = [
         ...resident.models.map((model) => residentEntry(model, model.engine.model.id)),
-        ...(resident.canSwap ? await storedEntries(resident, store) : []),
+        ...(resident.canLoad ? await storedEntries(resident, store) : []),
         ...(await aliasEntries(resident, store)),
       ];
       const ids = data.map(({ id }) => id);
@@ -92,11 +92,10 @@ async function storedEntries(resident: Resident, store: Pick<ModelStore, 'list'>
 async function aliasEntries(resident: Resident, store: Pick<ModelStore, 'list'>): Promise<ModelEntry[]> {
   const aliases = await resident.listAliases();
   if (aliases.length === 0) return [];
-  const { state } = resident;
   const rows = await usableRows(store);
   return aliases.flatMap(({ name, location }): ModelEntry[] => {
-    if (state.kind === 'ready' && state.location === location)
-      return [{ ...residentEntry(state, name), alias_of: state.engine.model.id }];
+    const loaded = resident.loadedAt(location);
+    if (loaded) return [{ ...residentEntry(loaded, name), alias_of: loaded.engine.model.id }];
     const row = rows.find((each) => each.location === location);
     return row ? [{ ...storedEntry(row, name), alias_of: row.name }] : [];
   });
@@ -107,11 +106,12 @@ const usableRows = async (store: Pick<ModelStore, 'list'>): Promise<ModelRow[]> 
 
 function residentEntry({ engine, loadedAt }: ReadyModel, id: string): ModelEntry {
   const { model } = engine;
-  const { embeddingDimensions, pooling, contextLength, digest } = model;
+  const { kind, embeddingDimensions, pooling, contextLength, digest } = model;
   return {
     ...commonMembers(id, loadedAt, model),
+    kind,
     context_length: contextLength,
-    embedding_dimensions: embeddingDimensions,
+    ...(kind === 'rerank' ? {} : { embedding_dimensions: embeddingDimensions }),
     pooling,
     memory_bytes: engine.stats().memoryBytes,
     digest,

@@ -8,6 +8,7 @@ import { chatRoute } from './chat.ts';
 import { completionsRoute } from './completions.ts';
 import { embeddingsRoute } from './embeddings.ts';
 import { modelRoutes } from './models.ts';
+import { rerankPaths, rerankRoutes } from './rerank.ts';
 import { responsesSocket } from './response-socket.ts';
 import { responsesRoutes } from './responses.ts';
 import type { BackgroundResponses } from './stored/background.ts';
@@ -47,9 +48,14 @@ export function v1Plane(
   const responsesOptions = { resident, hostedTools, responses };
   return {
     name: 'v1',
-    summary: "OpenAI's wire: completions and embeddings.",
+    summary: "OpenAI's wire: completions and embeddings; and rerank.",
     isPublicWire: true,
-    prefixes: ['/v1', '/chat/completions', '/responses'],
+    prefixes: [
+      '/v1',
+      '/chat/completions',
+      '/responses',
+      ...rerankPaths.filter((path) => !path.startsWith('/v1')),
+    ],
     sockets: [responsesSocket(responsesOptions)],
     envelope: (error) => ({ error: errorObject(error) }),
     errorSchema: openaiError,
@@ -59,6 +65,7 @@ export function v1Plane(
       completionsRoute(resident),
       ...responsesRoutes(responsesOptions, background),
       embeddingsRoute(resident),
+      ...rerankRoutes(resident),
     ]),
   };
 }

@@ -16,13 +16,22 @@ export const modelEntry = z
     context_length: z
       .int()
       .optional()
-      .describe('Tokens of prompt and answer together, or of a text to embed. Resident model only.'),
-    embedding_dimensions: z.int().optional().describe('Elements of an embedding. Resident model only.'),
+      .describe(
+        'Tokens of prompt and answer together, of a text to embed, or of a query and a document. Resident model only.',
+      ),
+    kind: z
+      .enum(['generate', 'embed', 'rerank'])
+      .optional()
+      .describe('What the model is for. A model that generates also embeds. Resident model only.'),
+    embedding_dimensions: z
+      .int()
+      .optional()
+      .describe('Elements of an embedding; absent where the model makes none. Resident model only.'),
     pooling: z
-      .enum(['mean', 'cls', 'last'])
+      .enum(['mean', 'cls', 'last', 'rank'])
       .optional()
       .describe(
-        'How embeddings are pooled: as the file says; `last` for a model that generates. Resident model only.',
+        'How embeddings are pooled: as the file says; `last` for a model that generates, `rank` for one that ranks documents. Resident model only.',
       ),
     memory_bytes: z
       .int()

@@ -1,6 +1,7 @@
 import type { HttpError } from '../../http/error.ts';
 import { WireError } from '../core/error.ts';
 import { errorTypes } from '../core/error-types.ts';
+import { streamReceiptJson } from '../core/stream-receipt.ts';
 import type { StreamReceipt } from '../core/wire.ts';
 
 /** Writes an SSE frame. Clients of this wire require the event name and the type in the data. */
@@ -35,12 +36,5 @@ export const errorFrame = (error: HttpError, requestId: string): string =>
  * Writes the receipt after the end of the answer. Its data has type `ping`: clients that do not know the event name
  * dispatch on the type of the data, and all of them ignore pings.
  */
-export function receiptFrame({ cost, requestId, effectiveModel }: StreamReceipt): string {
-  // The amounts are bigints, which JSON.stringify does not support.
-  const components = Object.entries(cost.components).map(([name, amount]) => `"${name}":${amount}`);
-  return (
-    `event: svc_receipt\ndata: {"type":"ping","svc_receipt":{"cost_nanousd":${cost.total},` +
-    `"request_id":${JSON.stringify(requestId)},"effective_model":${JSON.stringify(effectiveModel)},` +
-    `"components":{${components.join(',')}}}}\n\n`
-  );
-}
+export const receiptFrame = (receipt: StreamReceipt): string =>
+  `event: svc_receipt\ndata: {"type":"ping","svc_receipt":${streamReceiptJson(receipt)}}\n\n`;

@@ -79,7 +79,10 @@ const duration = /^[-+]?(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+$|^[-+]?\d+$/;
 export const keepAlive = z
   .union([z.number(), z.string().regex(duration, durationError)], { error: durationError })
   .nullish()
-  .describe('No effect: the model stays resident; 0 without a prompt is answered as an unload.');
+  .describe(
+    'With --resident, 0 closes a model that a request loaded, once no request uses it. Otherwise no effect: models stay ' +
+      'loaded; 0 without a prompt is answered as an unload.',
+  );
 export type KeepAlive = z.infer<typeof keepAlive>;
 
 /** Whether a duration is zero, which means unload. */

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { weightFormats } from '../../../kernels/formats.ts';
-import { positionEmbed } from '../../../kernels/position-embed.ts';
+import { positionEmbed, secondSegmentFlag } from '../../../kernels/position-embed.ts';
 import { dequantize, quantize } from '../../../kernels/reference/index.ts';
 import { repack } from '../../../src/engine/loading/repack.ts';
 import {
@@ -22,12 +22,19 @@ const blocks = columns / 32;
 const tokens = 37;
 const next = random(1);
 const y = randomValues((tokens + 1) * columns, next);
-const tokenType = randomValues(columns, next);
+const tokenTypes = randomValues(2 * columns, next);
 const positions = Array.from({ length: tokens }, (_, t) => (t * 7) % 50);
-/** [id, position, slot, mark] each; only the position matters. */
-const token = Uint32Array.from({ length: tokens * 4 }, (_, word) =>
-  word % 4 === 1 ? (positions[word >> 2] as number) : 0x7fffffff,
-);
+const isSecond = (t: number) => t >= 20;
+/** [id, position, slot, mark] each; the position and the mark matter. */
+const token = Uint32Array.from({ length: tokens * 4 }, (_, word) => {
+  const t = word >> 2;
+  return [0x7fffffff, positions[t] as number, 0x7fffffff, isSecond(t) ? secondSegmentFlag : 0][
+    word % 4
+  ] as number;
+});
+/** An element of the token's type: of the first row, unless there are two. */
+const typeOf = (types: number, t: number, c: number) =>
+  tokenTypes[(types > 1 && isSecond(t) ? columns : 0) + c] as number;
 
 function expectRows(out: ArrayBuffer, added: (t: number, c: number) => number): void {
   const expected = y
@@ -39,7 +46,11 @@ function expectRows(out: ArrayBuffer, added: (t: number, c: number) => number): 
 }
 
 describe('position_embed equals the oracle', () => {
-  it.each(['F32', 'F16', 'Q8_0'] as const)('a table of %s in two parts, and a token type', async (type) => {
+  it.each([
+    ['F32', 1],
+    ['F16', 2],
+    ['Q8_0', 2],
+  ] as const)('a table of %s in two parts, and %i token types', async (type, types) => {
     const raw = quantize(type, randomValues(50 * columns, random(2)));
     const table = dequantize(type, raw, 50 * columns);
     const variant = positionEmbed.variants.find(
@@ -59,12 +70,12 @@ describe('position_embed equals the oracle', () => {
       const { quants, scales = new Uint16Array(8) } = repack(type, part, rows, columns);
       const buffers = {
         y: held,
-        token_type: tokenType,
+        token_type: tokenTypes,
         token,
         quants: quants.slice(),
         scales: scales.slice(),
       };
-      const params = { rows, first_row: first, blocks, has_token_type: index === 0 ? 1 : 0 };
+      const params = { rows, first_row: first, blocks, token_types: index === 0 ? types : 0 };
       const made = await harness.run(
         positionEmbed,
         variant as NonNullable<typeof variant>,
@@ -76,15 +87,15 @@ describe('position_embed equals the oracle', () => {
     }
     expectRows(
       out,
-      (t, c) => (tokenType[c] as number) + (table[(positions[t] as number) * columns + c] as number),
+      (t, c) => typeOf(types, t, c) + (table[(positions[t] as number) * columns + c] as number),
     );
   });
 
-  it('without a table: the token type only', async () => {
+  it.each([1, 2])('without a table: %i token types only', async (types) => {
     const variant = { POSITIONS: false, FORMAT: '', WG: 64 };
-    const params = { rows: 0, first_row: 0, blocks, has_token_type: 1 };
-    const buffers = { y, token_type: tokenType };
+    const params = { rows: 0, first_row: 0, blocks, token_types: types };
+    const buffers = { y, token_type: tokenTypes, token };
     const out = await harness.run(positionEmbed, variant, { params, dims: { tokens }, buffers }, ['y']);
-    expectRows(out['y'] as ArrayBuffer, (_, c) => tokenType[c] as number);
+    expectRows(out['y'] as ArrayBuffer, (t, c) => typeOf(types, t, c));
   });
 });

@@ -14,7 +14,8 @@ async function loop(which: number): Promise<void> {
   for (let count = 0; ; count++) {
     const requestId = newRequest();
     const amount = BigInt(100 + which);
-    const { outcome } = await ledger.reserve(reservation({ accountId, keyId }, amount, { requestId }));
+    const tag = `user ${count % 4}`;
+    const { outcome } = await ledger.reserve(reservation({ accountId, keyId }, amount, { requestId, tag }));
     if (outcome !== 'reserved') throw new Error(outcome);
     say(`held ${requestId}`);
     if (count % 3 === 0) await new Promise((resolve) => setTimeout(resolve, Math.random() * 20));

@@ -1,4 +1,4 @@
-import { summarizeList } from '../../summarize-list.ts';
+import { summarizeList } from '../../../util/summarize-list.ts';
 import { type FloatType, isFloatType } from '../float-bytes.ts';
 import { ModelFileError, type TensorInfo, tensorTypes } from '../model-file.ts';
 import { bytesOfRow, columnsOf, rowsOf } from '../rows.ts';
@@ -118,7 +118,16 @@ export const findTarget = (tensor: string, family: ModelFamily, layers: number):
 const convertTensor = (
   found: LocatedTensor,
   stored: FloatType,
-  { name, interleaveHeads, addend = 0, mapValue, asFloat, isDepthwiseConv, reorderHeads }: TargetTensor,
+  {
+    name,
+    interleaveHeads,
+    addend = 0,
+    mapValue,
+    asFloat,
+    isDepthwiseConv,
+    reorderHeads,
+    skippedRows,
+  }: TargetTensor,
   config: ModelConfig,
 ): ConvertedTensor | string => {
   const tensor = isDepthwiseConv ? { ...found, shape: dropMiddleDimension(found.shape) } : found;
@@ -151,8 +160,21 @@ const convertTensor = (
   }
   const read =
     type === stored && !transform ? readStoredRows(tensor, stored) : readFloatRows(tensor, stored, transform);
+  if (skippedRows) return skipRows({ info, read }, skippedRows(config));
   const headOrder = reorderHeads?.(config);
   return headOrder ? convertHeadOrder({ info, read }, headOrder) : { info, read };
+};
+
+/** Leaves out rows at the start of a matrix. */
+const skipRows = ({ info, read }: ConvertedTensor, skipped: number): ConvertedTensor | string => {
+  const rows = rowsOf(info) - skipped;
+  if (info.shape.length !== 2 || rows < 1)
+    return `has shape [${info.shape.join(', ')}], but the first ${skipped} rows are not used`;
+  const shape = [rows, columnsOf(info)];
+  return {
+    info: { ...info, shape, sizeBytes: rows * bytesOfRow(info) },
+    read: (firstRow, count, into) => read(firstRow + skipped, count, into),
+  };
 };
 
 /** Changes [channels, 1, taps] to [channels, taps]. Other shapes are unchanged; the caller rejects 3-D shapes. */

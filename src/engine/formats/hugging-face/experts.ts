@@ -1,4 +1,4 @@
-import { summarizeList } from '../../summarize-list.ts';
+import { summarizeList } from '../../../util/summarize-list.ts';
 import { type FloatType, isFloatType } from '../float-bytes.ts';
 import { type TensorType, tensorTypes } from '../model-file.ts';
 import { bytesOfRow } from '../rows.ts';

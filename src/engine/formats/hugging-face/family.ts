@@ -19,6 +19,8 @@ export interface TargetTensor {
   readonly isDepthwiseConv?: true;
   /** Reorders heads from grouped to interleaved order; undefined when both orders are equal. */
   readonly reorderHeads?: (config: ModelConfig) => HeadOrder | undefined;
+  /** Number of rows at the start of a matrix that the model does not use. */
+  readonly skippedRows?: (config: ModelConfig) => number;
   /** Converts the tensor to F32. Vectors always are. */
   readonly asFloat?: true;
 }

@@ -4,13 +4,15 @@ import { type MetadataArray, type MetadataScalar, type ModelFile, ModelFileError
 import { checkRows } from '../rows.ts';
 import { readChatTemplates } from './chat-templates.ts';
 import { ModelConfig } from './config.ts';
+import { markQwen3Reranker } from './families/rank-head.ts';
 import { findFamily } from './families/registry.ts';
-import { readJsonFile, readJsonObjectFile } from '../json-file.ts';
+import type { ModelFamily } from './family.ts';
+import { readJsonFile, readJsonObjectFile, readTextFile } from '../json-file.ts';
 import { MetadataWriter } from './metadata-writer.ts';
 import { countEmbeddingRows, type ConvertedTensor, convertTensors } from './convert-tensors.ts';
 import { readSentenceModules } from './sentence-modules.ts';
 import { tokenizerMetadata } from './tokenizer.ts';
-import { readWeightFiles } from './weight-files.ts';
+import { type LocatedTensor, readWeightFiles } from './weight-files.ts';
 
 /**
  * Opens a Hugging Face model folder with the metadata and tensors that llama.cpp's converter would write to GGUF. Reads
@@ -47,7 +49,10 @@ const readModel = async (
   config.assertValid();
 
   const stored = await readWeightFiles(files, opened);
-  const { hasPooling, denseTensors } = await readSentenceModules(files, { family, writer, opened });
+  const ranks = await isReranker(files, { family, config, writer });
+  const { hasPooling, denseTensors } = ranks
+    ? { hasPooling: false, denseTensors: new Map<string, LocatedTensor>() }
+    : await readSentenceModules(files, { family, writer, opened });
   const tensors = convertTensors(new Map([...stored, ...denseTensors]), { family, config, name });
   if (!hasPooling) assertOutputTensor(files, config, tensors);
   const tokenizer = await readTokenizer(files, json, tensors);
@@ -63,6 +68,16 @@ const readModel = async (
       return tensorReader.read(firstRow, rows, into);
     },
   };
+};
+
+/** Whether the model ranks documents: its class says so, or it is a Qwen3-Reranker. */
+const isReranker = async (
+  files: ModelFiles,
+  { family, config, writer }: { family: ModelFamily; config: ModelConfig; writer: MetadataWriter },
+): Promise<boolean> => {
+  if (writer.entries.has(`${family.architecture}.pooling_type`)) return true;
+  if (family.architecture !== 'qwen3') return false;
+  return markQwen3Reranker(config, (await readTextFile(files, 'README.md')) ?? '', writer);
 };
 
 /** Reads config.json and merges the text model's section into the top level. */

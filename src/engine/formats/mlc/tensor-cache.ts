@@ -1,5 +1,5 @@
 import { isRecord } from '../../../util/json.ts';
-import { summarizeList } from '../../summarize-list.ts';
+import { summarizeList } from '../../../util/summarize-list.ts';
 import type { ByteSource, ModelFiles } from '../../platform.ts';
 import { readJsonObjectFile } from '../json-file.ts';
 import { type FloatType, isFloatType } from '../float-bytes.ts';

@@ -66,16 +66,19 @@ export const checkEmbed: Check = (site) => {
 
 export const checkPositionEmbed: Check = (site) => {
   const width = site.param('blocks') * 32;
-  const hasType = site.param('has_token_type') !== 0;
+  const types = site.param('token_types');
   const part = site.variant['POSITIONS'] === true ? site.weights.partOf(site.buffer('quants')) : undefined;
-  const tokenType = hasType ? site.before('token_type', 0, width) : undefined;
+  const tokenTypes = Array.from({ length: Math.min(types, 2) }, (_, type) =>
+    site.before('token_type', type * width, width),
+  );
   const inputs = site.rows.map((row) => ({
     position: site.step.token(row).position - site.param('first_row'),
+    tokenType: tokenTypes[types > 1 && site.step.token(row).isSecondSegment ? 1 : 0],
     old: site.before('y', row * width, width),
     y: site.after('y', row * width, width),
   }));
   return (report) => {
-    for (const { position, old, y } of inputs) {
+    for (const { position, tokenType, old, y } of inputs) {
       const isHere = part !== undefined && position >= 0 && position < part.rows;
       const weights = isHere ? site.weights.row(part, position) : undefined;
       if (isHere && !weights) continue;

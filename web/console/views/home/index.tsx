@@ -22,7 +22,7 @@ export function Home() {
       lead="The resident model, the device it runs on, and the planes that the host serves."
     >
       <div className={css['panels']}>
-        <ModelPanel model={data?.model} />
+        <ModelPanel model={data?.model} loaded={data?.models ?? []} />
         <UsagePanel />
         <Panel title="Host">
           {info.isPending && <Loading what="host information" />}

@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
-import { formatNumber } from '../../parts/format.ts';
-import { Badge, Facts, FaultNote, Loading, Panel } from '../../parts/index.tsx';
-import type { Info } from './info.ts';
+import { formatBytes, formatNumber } from '../../parts/format.ts';
+import { Badge, type Column, Facts, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
+import type { Identity, Info } from './info.ts';
 import { type ModelState, useModelState } from './model-state.ts';
 
 const badges = {
@@ -10,8 +10,14 @@ const badges = {
   none: <Badge tone="bad">no model</Badge>,
 };
 
-/** The resident model, or how to start the host with one. */
-export function ModelPanel({ model }: { model: Info['model'] | undefined }) {
+/** The resident model and those that are loaded beside it, or how to start the host with one. */
+export function ModelPanel({
+  model,
+  loaded,
+}: {
+  model: Info['model'] | undefined;
+  loaded: readonly Identity[];
+}) {
   const state = useModelState();
   return (
     <Panel title="Model" tools={state.data && <span role="status">{badges[state.data]}</span>}>
@@ -34,11 +40,29 @@ export function ModelPanel({ model }: { model: Info['model'] | undefined }) {
             <Link href="/console/chat">Chat with it</Link>, or{' '}
             <Link href="/console/lab">inspect its graph and kernels</Link>.
           </p>
+          {loaded.length > 1 && (
+            <>
+              <h3>Loaded models</h3>
+              <Table
+                caption="Loaded models"
+                columns={loadedColumns}
+                rows={loaded}
+                keyOf={({ id }, index) => `${index} ${id}`}
+              />
+            </>
+          )}
         </>
       )}
     </Panel>
   );
 }
+
+const loadedColumns: readonly Column<Identity>[] = [
+  { key: 'id', head: 'Name', cell: ({ id }) => id },
+  { key: 'quantization', head: 'Quantization', cell: ({ quantization }) => quantization },
+  { key: 'context', head: 'Context', cell: (one) => formatNumber(one.context_length), number: true },
+  { key: 'memory', head: 'Memory', cell: (one) => formatBytes(one.memory_bytes), number: true },
+];
 
 function ModelAbsent({ state }: { state: Exclude<ModelState, 'ready'> }) {
   if (state === 'loading')

@@ -2,6 +2,7 @@ import type { ModelConfig } from '../config.ts';
 import type { ModelFamily } from '../family.ts';
 import type { MetadataWriter } from '../metadata-writer.ts';
 import { writeCommon, writeRope } from './common.ts';
+import { writeRankHead } from './rank-head.ts';
 
 const writeMetadata = (config: ModelConfig, writer: MetadataWriter): void => {
   writeCommon(config, writer);
@@ -17,30 +18,78 @@ const embeddings = {
   'embeddings.token_type_embeddings': { name: 'token_types', asFloat: true },
 } as const;
 
+const encoderTensors = {
+  ...embeddings,
+  'embeddings.position_embeddings': { name: 'position_embd', asFloat: true },
+  'embeddings.LayerNorm': 'token_embd_norm',
+  'encoder.layer.#.attention.self.query': 'blk.#.attn_q',
+  'encoder.layer.#.attention.self.key': 'blk.#.attn_k',
+  'encoder.layer.#.attention.self.value': 'blk.#.attn_v',
+  'encoder.layer.#.attention.output.dense': 'blk.#.attn_output',
+  'encoder.layer.#.attention.output.LayerNorm': 'blk.#.attn_output_norm',
+  'encoder.layer.#.intermediate.dense': 'blk.#.ffn_up',
+  'encoder.layer.#.output.dense': 'blk.#.ffn_down',
+  'encoder.layer.#.output.LayerNorm': 'blk.#.layer_output_norm',
+} as const;
+
+/** Refuses what the graph of BERT and XLM-RoBERTa does not compute. */
+const allowOnlyLearnedPositions = (config: ModelConfig): void => {
+  config.allowOnly('hidden_act', 'gelu');
+  config.allowOnly('position_embedding_type', 'absolute');
+  config.allowOnly('is_decoder', false);
+};
+
 /** BERT: bge, MiniLM, e5, gte. */
 export const bert: ModelFamily = {
   architecture: 'bert',
   defaults: { max_position_embeddings: 512, layer_norm_eps: 1e-12, type_vocab_size: 2 },
   prefixes: ['bert.'],
   ignoredTensors,
+  tensors: encoderTensors,
+  writeMetadata(config, writer) {
+    allowOnlyLearnedPositions(config);
+    writeMetadata(config, writer);
+  },
+};
+
+/** BERT with a classification head: MiniLM cross-encoders. The pooler is the dense layer of the head. */
+export const bertReranker: ModelFamily = {
+  ...bert,
+  ignoredTensors: /^(bert\.)?cls\.|\bembeddings\.position_ids$/,
+  tensors: { ...encoderTensors, 'pooler.dense': 'cls', classifier: 'cls.output' },
+  writeMetadata(config, writer) {
+    bert.writeMetadata(config, writer);
+    writeRankHead(config, writer);
+  },
+};
+
+/** Positions are counted from the padding token's id plus one; the rows before that are never used. */
+const unusedPositions = (config: ModelConfig): number => config.number('pad_token_id') + 1;
+
+/** XLM-RoBERTa: bge-m3, multilingual e5. GGUF's BERT, without the unused positions. */
+export const xlmRoberta: ModelFamily = {
+  architecture: 'bert',
+  defaults: { max_position_embeddings: 512, layer_norm_eps: 1e-12, type_vocab_size: 2, pad_token_id: 1 },
+  prefixes: ['roberta.'],
+  ignoredTensors: /^(roberta\.)?pooler\.|^lm_head\.|\bembeddings\.position_ids$/,
   tensors: {
-    ...embeddings,
-    'embeddings.position_embeddings': { name: 'position_embd', asFloat: true },
-    'embeddings.LayerNorm': 'token_embd_norm',
-    'encoder.layer.#.attention.self.query': 'blk.#.attn_q',
-    'encoder.layer.#.attention.self.key': 'blk.#.attn_k',
-    'encoder.layer.#.attention.self.value': 'blk.#.attn_v',
-    'encoder.layer.#.attention.output.dense': 'blk.#.attn_output',
-    'encoder.layer.#.attention.output.LayerNorm': 'blk.#.attn_output_norm',
-    'encoder.layer.#.intermediate.dense': 'blk.#.ffn_up',
-    'encoder.layer.#.output.dense': 'blk.#.ffn_down',
-    'encoder.layer.#.output.LayerNorm': 'blk.#.layer_output_norm',
+    ...encoderTensors,
+    'embeddings.position_embeddings': { name: 'position_embd', asFloat: true, skippedRows: unusedPositions },
   },
   writeMetadata(config, writer) {
-    config.allowOnly('hidden_act', 'gelu');
-    config.allowOnly('position_embedding_type', 'absolute');
-    config.allowOnly('is_decoder', false);
+    allowOnlyLearnedPositions(config);
     writeMetadata(config, writer);
+    writer.set('context_length', config.count('max_position_embeddings') - unusedPositions(config));
+  },
+};
+
+/** XLM-RoBERTa with a classification head: bge-reranker. */
+export const xlmRobertaReranker: ModelFamily = {
+  ...xlmRoberta,
+  tensors: { ...xlmRoberta.tensors, 'classifier.dense': 'cls', 'classifier.out_proj': 'cls.output' },
+  writeMetadata(config, writer) {
+    xlmRoberta.writeMetadata(config, writer);
+    writeRankHead(config, writer);
   },
 };
 

@@ -3,6 +3,7 @@ import type { ModelFamily } from '../family.ts';
 import type { MetadataWriter } from '../metadata-writer.ts';
 import { slidingWindowOf, writeDecoder } from './common.ts';
 import { decoderPrefixes, decoderTensors, headNorms } from './decoder-tensors.ts';
+import { writeRankHead } from './rank-head.ts';
 import { writeExperts } from './write-experts.ts';
 import { layerKindsOf, layerCountOf } from './layer-kinds.ts';
 
@@ -54,6 +55,16 @@ export const qwen3: ModelFamily = {
   prefixes: decoderPrefixes,
   tensors: { ...decoderTensors, ...headNorms },
   writeMetadata,
+};
+
+/** Qwen3-Reranker with a head of its own, of one label: the difference of its rows of yes and no. */
+export const qwen3Reranker: ModelFamily = {
+  ...qwen3,
+  tensors: { ...qwen3.tensors, score: 'cls.output' },
+  writeMetadata(config, writer) {
+    writeMetadata(config, writer);
+    writeRankHead(config, writer);
+  },
 };
 
 /** Experts in all layers; a sliding window, when enabled, in all layers too. */

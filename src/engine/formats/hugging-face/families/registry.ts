@@ -1,7 +1,7 @@
 import type { Json } from '../../../../util/json.ts';
 import { ModelFileError } from '../../model-file.ts';
 import type { ModelFamily } from '../family.ts';
-import { bert, nomicBert } from './bert.ts';
+import { bert, bertReranker, nomicBert, xlmRoberta, xlmRobertaReranker } from './bert.ts';
 import { gemma3, gemmaEmbedding } from './gemma3.ts';
 import { gemma4 } from './gemma4.ts';
 import { gptOss } from './gpt-oss.ts';
@@ -9,7 +9,7 @@ import { granite } from './granite.ts';
 import { lfm2 } from './lfm2.ts';
 import { llama, mistral } from './llama.ts';
 import { phi3 } from './phi3.ts';
-import { qwen2, qwen3, qwen3moe } from './qwen.ts';
+import { qwen2, qwen3, qwen3moe, qwen3Reranker } from './qwen.ts';
 import { qwen3_5 } from './qwen3-5.ts';
 import { smollm3 } from './smollm3.ts';
 
@@ -24,7 +24,10 @@ const familiesByModelType: Readonly<Record<string, readonly RegistryEntry[]>> = 
   llama: [{ family: llama, classes: ['LlamaForCausalLM', 'LlamaModel'] }],
   mistral: [{ family: mistral, classes: ['MistralForCausalLM', 'MistralModel'] }],
   qwen2: [{ family: qwen2, classes: ['Qwen2ForCausalLM', 'Qwen2Model'] }],
-  qwen3: [{ family: qwen3, classes: ['Qwen3ForCausalLM', 'Qwen3Model'] }],
+  qwen3: [
+    { family: qwen3, classes: ['Qwen3ForCausalLM', 'Qwen3Model'] },
+    { family: qwen3Reranker, classes: ['Qwen3ForSequenceClassification'] },
+  ],
   qwen3_moe: [{ family: qwen3moe, classes: ['Qwen3MoeForCausalLM'] }],
   gpt_oss: [{ family: gptOss, classes: ['GptOssForCausalLM'] }],
   qwen3_5: [{ family: qwen3_5, classes: ['Qwen3_5ForConditionalGeneration'] }],
@@ -40,7 +43,14 @@ const familiesByModelType: Readonly<Record<string, readonly RegistryEntry[]>> = 
   phi3: [{ family: phi3, classes: ['Phi3ForCausalLM'] }],
   smollm3: [{ family: smollm3, classes: ['SmolLM3ForCausalLM'] }],
   granite: [{ family: granite, classes: ['GraniteForCausalLM'] }],
-  bert: [{ family: bert, classes: ['BertModel', 'BertForMaskedLM'] }],
+  bert: [
+    { family: bert, classes: ['BertModel', 'BertForMaskedLM'] },
+    { family: bertReranker, classes: ['BertForSequenceClassification'] },
+  ],
+  'xlm-roberta': [
+    { family: xlmRoberta, classes: ['XLMRobertaModel', 'XLMRobertaForMaskedLM'] },
+    { family: xlmRobertaReranker, classes: ['XLMRobertaForSequenceClassification'] },
+  ],
   nomic_bert: [{ family: nomicBert, classes: ['NomicBertModel'] }],
 };
 

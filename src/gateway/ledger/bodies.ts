@@ -1,0 +1,101 @@
+/** JSON of accounts, keys and changes, for commands and the admin API. */
+import { z } from 'zod';
+import { balanceSchema, nanodollarsToJson, toBalanceBody } from '../catalog/bodies.ts';
+import type { AccountRow, ChangeRow, KeyRow } from './types.ts';
+
+const time = z.string().describe('RFC 3339, in UTC.');
+
+export const accountSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    created_at: time,
+    disabled_at: time.nullable(),
+    parent: z.string().nullable().describe('Id of the account above it, whose budgets count for it, too.'),
+    balance: balanceSchema,
+    held_nanodollars: z.int(),
+  })
+  .meta({ id: 'Account' });
+
+export const toAccountBody = ({
+  id,
+  name,
+  createdAt,
+  disabledAt,
+  parentId,
+  balance,
+  held,
+}: AccountRow): z.infer<typeof accountSchema> => ({
+  id,
+  name,
+  created_at: createdAt,
+  disabled_at: disabledAt ?? null,
+  parent: parentId ?? null,
+  balance: toBalanceBody(balance),
+  held_nanodollars: nanodollarsToJson(held),
+});
+
+export const keySchema = z
+  .object({
+    id: z.string(),
+    account: z.string().describe('Id of the account.'),
+    label: z.string().nullable(),
+    last4: z.string(),
+    cap_nanodollars: z.int().nullable(),
+    spent_nanodollars: z.int(),
+    held_nanodollars: z.int(),
+    models: z.array(z.string()).nullable().describe('The only models that the key may use; null: all.'),
+    requests_per_minute: z.int().nullable().describe('null: as the configuration says.'),
+    tokens_per_minute: z.int().nullable(),
+    concurrency: z.int().nullable(),
+    created_at: time,
+    expires_at: time.nullable(),
+    revoked_at: time.nullable(),
+    disabled_at: time.nullable(),
+  })
+  .meta({ id: 'Key' });
+
+export const toKeyBody = (row: KeyRow): z.infer<typeof keySchema> => ({
+  id: row.id,
+  account: row.accountId,
+  label: row.label ?? null,
+  last4: row.last4,
+  cap_nanodollars: row.cap === undefined ? null : nanodollarsToJson(row.cap),
+  spent_nanodollars: nanodollarsToJson(row.spent),
+  held_nanodollars: nanodollarsToJson(row.held),
+  models: row.models ? [...row.models] : null,
+  requests_per_minute: row.requestsPerMinute ?? null,
+  tokens_per_minute: row.tokensPerMinute ?? null,
+  concurrency: row.concurrency ?? null,
+  created_at: row.createdAt,
+  expires_at: row.expiresAt ?? null,
+  revoked_at: row.revokedAt ?? null,
+  disabled_at: row.disabledAt ?? null,
+});
+
+export const changeSchema = z
+  .object({
+    id: z.string(),
+    at: time,
+    actor: z
+      .string()
+      .describe('Who made the change: `admin:NAME` through this API, `user@host` by a command.'),
+    account: z.string().describe('Id of the account.'),
+    subject: z.string().describe('Id of what was changed.'),
+    action: z.string().describe('Such as `key update`.'),
+    before: z.record(z.string(), z.unknown()).nullable(),
+    after: z.record(z.string(), z.unknown()).nullable(),
+  })
+  .meta({ id: 'Change' });
+
+export const toChangeBody = ({
+  accountId,
+  before,
+  after,
+  ...row
+}: ChangeRow): z.infer<typeof changeSchema> => ({
+  ...row,
+  account: accountId,
+  before: before ?? null,
+  after: after ?? null,
+});

@@ -1,0 +1,373 @@
+import { z } from 'zod';
+import { hostEnvelope, HttpError, type Violation } from '../../http/error.ts';
+import { defineRoute, type Plane, type ResponseSpec, type Route } from '../../http/route.ts';
+import { strictObject } from '../../http/schema/strict.ts';
+import { invalidBodyError } from '../../http/violations.ts';
+import { WireError } from '../../wires/core/error.ts';
+import { catalogListSchema, toListBody } from '../catalog/bodies.ts';
+import { parseNanodollars } from '../cli/money.ts';
+import { runAs } from '../ledger/actor.ts';
+import {
+  accountSchema,
+  changeSchema,
+  keySchema,
+  toAccountBody,
+  toChangeBody,
+  toKeyBody,
+} from '../ledger/bodies.ts';
+import { LedgerError, type LedgerErrorCode } from '../ledger/errors.ts';
+import type { AccountRow, KeyChanges } from '../ledger/types.ts';
+import type { Gateway } from '../open.ts';
+import { usageSchema, toUsageBody } from '../usage/bodies.ts';
+import { maxUsageLines, parseUsageQuery, usageParameters } from '../usage/parameters.ts';
+import { adminPrefix } from './access.ts';
+
+type AdminGateway = Pick<Gateway, 'admin' | 'reload' | 'state'>;
+
+export const operatorErrorSchema = z
+  .object({
+    error: z.object({
+      code: z.string(),
+      message: z.string(),
+      violations: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+    }),
+  })
+  .meta({ id: 'Error' });
+
+const statuses: Readonly<Record<LedgerErrorCode, number>> = {
+  unknown_account: 404,
+  unknown_key: 404,
+  unknown_budget: 404,
+  unknown_request: 404,
+  account_exists: 409,
+  balance_too_low: 409,
+  invalid: 400,
+};
+const refusal = (description: string): ResponseSpec => ({
+  description,
+  content: { 'application/json': operatorErrorSchema },
+});
+const refusals = {
+  400: refusal('The request is invalid; `violations` has every fault.'),
+  401: refusal('The token is missing or no operator has it.'),
+  403: refusal('The gateway has no tokens of operators.'),
+};
+const answers = (schema: z.ZodType, more: Readonly<Record<number, ResponseSpec>> = {}) => ({
+  200: { description: 'Done.', content: { 'application/json': schema } },
+  ...refusals,
+  ...more,
+});
+const notFound = { 404: refusal('No such account or key.') };
+
+const usd = z
+  .string({ error: 'expected US dollars as decimal text, as "12.5"' })
+  .transform((text, context) => {
+    try {
+      return parseNanodollars(text);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      context.issues.push({ code: 'custom', message: error.message, input: text });
+      return 0n;
+    }
+  })
+  .meta({ type: 'string' })
+  .describe('US dollars as decimal text, exact to a nanodollar.');
+const notNegative = usd.refine((nano) => nano >= 0n, 'must not be negative');
+const name = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
+const keyMembers = {
+  label: name.nullish(),
+  cap_usd: notNegative.nullish().describe('Total spending limit; null: none.'),
+  expires_at: z.iso
+    .datetime({ offset: true, error: 'expected a time in RFC 3339, as "2030-01-31T00:00:00Z"' })
+    .nullish()
+    .describe('null: never.'),
+  models: z
+    .array(name, { error: 'expected a list of ids of models' })
+    .min(1, 'must name at least one model; null admits all')
+    .nullish()
+    .describe('The only models that the key may use; null: all.'),
+};
+const flag = z.boolean({ error: 'expected true or false' });
+
+const createAccountBody = strictObject({
+  name,
+  credit_usd: notNegative.optional(),
+  included_usd: notNegative.optional(),
+}).meta({ id: 'NewAccount' });
+const changeAccountBody = strictObject({ name: name.optional(), disabled: flag.optional() }).meta({
+  id: 'AccountChanges',
+});
+const creditBody = strictObject({
+  usd: usd.describe('Added to the balance; a negative amount corrects a mistake.'),
+  note: name.optional(),
+}).meta({ id: 'Credit' });
+const createKeyBody = strictObject({
+  account: name.describe('Id or name of the account.'),
+  ...keyMembers,
+}).meta({ id: 'NewKey' });
+const changeKeyBody = strictObject({ ...keyMembers, disabled: flag.optional() }).meta({ id: 'KeyChanges' });
+const newKeySchema = keySchema
+  .extend({ key: z.string().describe('Shown only in this answer: the database holds its hash.') })
+  .meta({ id: 'CreatedKey' });
+const listOf = (schema: z.ZodType, id: string) => z.object({ data: z.array(schema) }).meta({ id });
+const statusSchema = z
+  .object({
+    requests_in_flight: z.int(),
+    open_holds: z.int(),
+    config: z.object({ version: z.int(), is_newest: z.boolean() }).nullable(),
+    breakers: z.array(z.object({ provider: z.string(), model: z.string(), open: z.boolean() })),
+  })
+  .meta({ id: 'GatewayStatus' });
+const reloadSchema = z
+  .object({ outcome: z.enum(['replaced', 'unchanged']), version: z.int() })
+  .meta({ id: 'Reload' });
+
+/** What operators do: accounts, keys, usage, configuration. Every change is logged under the operator's name. */
+export function createAdminPlane(gateway: AdminGateway): Plane {
+  const { ledger, catalog } = gateway.admin;
+  const findAccount = async (idOrName: string): Promise<AccountRow> => {
+    const accounts = await ledger.accounts();
+    const found =
+      accounts.find(({ id }) => id === idOrName) ?? accounts.find(({ name: one }) => one === idOrName);
+    if (found) return found;
+    throw new HttpError(404, 'unknown_account', `There is no account '${idOrName.slice(0, 100)}'.`);
+  };
+  const accountIdIn = async (query: URLSearchParams) => {
+    const account = query.get('account');
+    return account === null ? undefined : (await findAccount(account)).id;
+  };
+  const accountParam = { account: 'Id or name of an account; default: all.' };
+  const routes = [
+    defineRoute({
+      method: 'GET',
+      path: `${adminPrefix}/status`,
+      operationId: 'getStatus',
+      summary: 'Requests in flight, breakers and the version of the configuration',
+      responses: answers(statusSchema),
+      handle() {
+        const { requestsInFlight, openHolds, config, breakers } = gateway.state();
+        return Response.json({
+          requests_in_flight: requestsInFlight,
+          open_holds: openHolds,
+          config: config ? { version: config.version, is_newest: config.isNewest } : null,
+          breakers: breakers.map(({ isOpen, ...names }) => ({ ...names, open: isOpen })),
+        });
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: `${adminPrefix}/reload`,
+      operationId: 'reloadConfig',
+      summary: 'Read the configuration again and replace it, whole or not at all',
+      isBodyOptional: true,
+      body: strictObject({}).meta({ id: 'ReloadRequest' }),
+      responses: answers(reloadSchema, {
+        409: refusal('It cannot be used, for all reasons in `violations`.'),
+      }),
+      async handle() {
+        const result = await gateway.reload?.();
+        if (!result)
+          throw new HttpError(409, 'not_reloadable', 'The configuration of this gateway has no file.');
+        if (result.outcome !== 'refused') return Response.json(result);
+        const violations: Violation[] = result.faults.map((message) => ({ path: '', message }));
+        throw new HttpError(
+          409,
+          'config_refused',
+          `The configuration stays, because the new one cannot be used: ${result.faults.join('; ')}`,
+          { violations },
+        );
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: `${adminPrefix}/models`,
+      operationId: 'listModels',
+      summary: 'The catalog with its prices',
+      responses: answers(catalogListSchema),
+      handle: () => Response.json(toListBody(catalog.list())),
+    }),
+    defineRoute({
+      method: 'GET',
+      path: `${adminPrefix}/accounts`,
+      operationId: 'listAccounts',
+      summary: 'Accounts and their balances',
+      responses: answers(listOf(accountSchema, 'AccountList')),
+      handle: async () => Response.json({ data: (await ledger.accounts()).map(toAccountBody) }),
+    }),
+    defineRoute({
+      method: 'POST',
+      path: `${adminPrefix}/accounts`,
+      operationId: 'createAccount',
+      summary: 'Create an account',
+      body: createAccountBody,
+      responses: answers(accountSchema, { 409: refusal('There is an account of this name.') }),
+      async handle({ body }) {
+        const { credit_usd: credit, included_usd: included } = body;
+        const row = await ledger.createAccount(body.name, {
+          ...(credit === undefined ? {} : { credit }),
+          ...(included === undefined ? {} : { included }),
+        });
+        return Response.json(toAccountBody(row));
+      },
+    }),
+    defineRoute({
+      method: 'PATCH',
+      path: `${adminPrefix}/accounts/{account}`,
+      operationId: 'changeAccount',
+      summary: 'Rename, disable or enable an account',
+      params: { account: 'Id or name.' },
+      body: changeAccountBody,
+      responses: answers(accountSchema, notFound),
+      async handle({ body, params }) {
+        let row = await findAccount(params['account'] ?? '');
+        if (body.name !== undefined) row = await ledger.updateAccount(row.id, { name: body.name });
+        if (body.disabled !== undefined) row = await ledger.setAccountDisabled(row.id, body.disabled);
+        return Response.json(toAccountBody(row));
+      },
+    }),
+    defineRoute({
+      method: 'POST',
+      path: `${adminPrefix}/accounts/{account}/credits`,
+      operationId: 'creditAccount',
+      summary: 'Add credits to an account',
+      description: 'Not idempotent: look at the balance before you repeat a request whose answer was lost.',
+      params: { account: 'Id or name.' },
+      body: creditBody,
+      responses: answers(accountSchema, { ...notFound, 409: refusal('The free balance is lower.') }),
+      async handle({ body, params }) {
+        const { id } = await findAccount(params['account'] ?? '');
+        return Response.json(toAccountBody(await ledger.credit(id, body.usd, body.note)));
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: `${adminPrefix}/keys`,
+      operationId: 'listKeys',
+      summary: 'Keys, without their secrets',
+      query: accountParam,
+      responses: answers(listOf(keySchema, 'KeyList'), notFound),
+      handle: async ({ query }) =>
+        Response.json({ data: (await ledger.keys(await accountIdIn(query))).map(toKeyBody) }),
+    }),
+    defineRoute({
+      method: 'POST',
+      path: `${adminPrefix}/keys`,
+      operationId: 'createKey',
+      summary: 'Create a key; its secret is in this answer only',
+      body: createKeyBody,
+      responses: answers(newKeySchema, notFound),
+      async handle({ body }) {
+        const { id } = await findAccount(body.account);
+        const { row, secret } = await ledger.createKey({ account: id, ...toChanges(body) });
+        return Response.json({ ...toKeyBody(row), key: secret });
+      },
+    }),
+    defineRoute({
+      method: 'PATCH',
+      path: `${adminPrefix}/keys/{key}`,
+      operationId: 'changeKey',
+      summary: 'Change, disable or enable a key; running gateways observe it at once',
+      params: { key: 'Id of the key.' },
+      body: changeKeyBody,
+      responses: answers(keySchema, notFound),
+      async handle({ body, params }) {
+        const id = params['key'] ?? '';
+        const changes = toChanges(body);
+        if (Object.keys(changes).length === 0 && body.disabled === undefined)
+          throw invalidBodyError([{ path: '', message: 'expected at least one member' }]);
+        const changed = Object.keys(changes).length === 0 ? undefined : await ledger.updateKey(id, changes);
+        const row = body.disabled === undefined ? changed : await ledger.setKeyDisabled(id, body.disabled);
+        return Response.json(row ? toKeyBody(row) : {});
+      },
+    }),
+    defineRoute({
+      method: 'DELETE',
+      path: `${adminPrefix}/keys/{key}`,
+      operationId: 'revokeKey',
+      summary: 'Revoke a key for good',
+      params: { key: 'Id of the key.' },
+      responses: answers(keySchema, notFound),
+      handle: async ({ params }) => Response.json(toKeyBody(await ledger.revokeKey(params['key'] ?? ''))),
+    }),
+    defineRoute({
+      method: 'GET',
+      path: `${adminPrefix}/usage`,
+      operationId: 'getUsage',
+      summary: 'Requests, tokens and spend of all keys',
+      query: { ...usageParameters, account: 'Id or name of an account; default: all.' },
+      responses: answers(usageSchema, notFound),
+      async handle({ query: parameters }) {
+        const accountId = await accountIdIn(parameters);
+        const rest = new URLSearchParams(parameters);
+        rest.delete('account');
+        const query = parseUsageQuery(rest, new Date());
+        const lines = await ledger.usage({ ...query, ...(accountId ? { accountId } : {}) }, maxUsageLines);
+        if (lines) return Response.json(toUsageBody(query, lines));
+        throw new HttpError(
+          400,
+          'too_many_lines',
+          `The report has more than ${maxUsageLines} lines; ask for a shorter period, or by less.`,
+          { param: 'by' },
+        );
+      },
+    }),
+    defineRoute({
+      method: 'GET',
+      path: `${adminPrefix}/changes`,
+      operationId: 'listChanges',
+      summary: 'Who changed which account or key, the newest first',
+      query: { ...accountParam, limit: 'How many, 1 to 1000. Default 50.' },
+      responses: answers(listOf(changeSchema, 'ChangeList'), notFound),
+      async handle({ query }) {
+        const text = query.get('limit') ?? '50';
+        const limit = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+        if (limit < 1 || limit > 1000)
+          throw invalidBodyError([
+            { path: 'limit', message: `expected a whole number from 1 to 1000, got '${text}'` },
+          ]);
+        return Response.json({
+          data: (await ledger.changes(await accountIdIn(query), limit)).map(toChangeBody),
+        });
+      },
+    }),
+  ];
+  return {
+    name: 'admin',
+    summary: 'Accounts, keys, usage and configuration, for operators with a token.',
+    prefixes: [adminPrefix],
+    envelope: hostEnvelope,
+    errorSchema: operatorErrorSchema,
+    routes: routes.map(asOperator),
+  };
+}
+
+/** Changes are logged under the caller's name, and refusals of the ledger become HTTP errors. */
+const asOperator = (route: Route): Route => ({
+  ...route,
+  async handle(request) {
+    try {
+      return await runAs(request.by, () => route.handle(request));
+    } catch (error) {
+      if (error instanceof LedgerError) throw new HttpError(statuses[error.code], error.code, error.message);
+      if (error instanceof WireError)
+        throw new HttpError(error.status, error.code ?? 'invalid_value', error.message);
+      throw error;
+    }
+  },
+});
+
+function toChanges({
+  label,
+  cap_usd: cap,
+  expires_at: expiresAt,
+  models,
+}: Partial<z.infer<typeof changeKeyBody>>): KeyChanges {
+  return {
+    ...(label === undefined ? {} : { label }),
+    ...(cap === undefined ? {} : { cap }),
+    ...(expiresAt === undefined
+      ? {}
+      : { expiresAt: expiresAt === null ? null : new Date(expiresAt).toISOString() }),
+    ...(models === undefined ? {} : { models }),
+  };
+}

@@ -1,0 +1,277 @@
+import { sleep } from '../../util/sleep.ts';
+import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
+import type { Candidate, Deployment } from '../catalog/types.ts';
+import type { Limits } from '../config/types.ts';
+import type { BreakerTicket } from './circuit-breaker.ts';
+import type { DeploymentState } from './deployment-state.ts';
+import { providerNameOf } from './destination.ts';
+import { HostFailure, ProviderFailures } from './provider-failures.ts';
+import { type Attempt, type RunOptions, UntranslatableRequest } from './types.ts';
+
+/** A provider that asks for a longer delay (`Retry-After`) is not retried, in ms. */
+const maxRetryDelayMs = 10_000;
+const firstRetryDelayMs = 250;
+
+export interface AttemptSettings {
+  readonly limits: Pick<Limits, 'retries'>;
+  readonly stateOf: (candidate: Candidate) => DeploymentState;
+  /** Monotonic clock, in ms. */
+  readonly now: () => number;
+  /** Returns a number from 0 to below 1. */
+  readonly random: () => number;
+}
+
+/** A deployment that this request uses. */
+interface Member {
+  readonly candidate: Candidate;
+  readonly state: DeploymentState;
+  readonly ticket: BreakerTicket;
+  /** Frees its place at the deployment. */
+  readonly release: () => void;
+}
+
+/** A deployment that failed. */
+interface FailedMember extends Omit<Member, 'release'> {
+  readonly failure: UpstreamFailure;
+  /** When it may be retried; undefined: not for this request. */
+  readonly retryAtMs: number | undefined;
+}
+
+/** The next attempt, after a delay if it is a retry. */
+interface NextAttempt {
+  readonly member: Member;
+  /** Undefined for the first attempt of a deployment, which does not wait. */
+  readonly retryDelayMs: number | undefined;
+}
+
+/** The attempts of one request. */
+export class RequestAttempts<T> {
+  readonly #settings: AttemptSettings;
+  readonly #attempt: (attempt: Attempt) => Promise<T>;
+  readonly #options: RunOptions;
+  #attemptNumber = 0;
+  /** The failure to report when nothing answers. */
+  #failure: UpstreamFailure | undefined;
+  #untranslatable: UntranslatableRequest | undefined;
+  #soonestBreaker: { readonly retryInMs: number; readonly candidate: Candidate } | undefined;
+  #atLimit: Candidate | undefined;
+
+  constructor(settings: AttemptSettings, attempt: (attempt: Attempt) => Promise<T>, options: RunOptions) {
+    this.#settings = settings;
+    this.#attempt = attempt;
+    this.#options = options;
+  }
+
+  /**
+   * Tries the deployments of a model in order: the next one at once where one fails, and retries after the last one.
+   * @returns undefined when none answered and another model may be tried
+   * @throws the failure where no other model may answer in place of this one: a refused request
+   */
+  async tryModel(
+    candidates: readonly Candidate[],
+    candidateIndex: number,
+  ): Promise<{ readonly value: T } | undefined> {
+    const untried = [...candidates];
+    const failed: FailedMember[] = [];
+    let retries = 0;
+    let untranslatable = 0;
+    let next = this.#takeUntried(untried);
+    while (next) {
+      const { member } = next;
+      const attempt: Attempt = {
+        candidate: member.candidate,
+        attemptNumber: this.#attemptNumber++,
+        candidateIndex,
+      };
+      let failure: UpstreamFailure;
+      try {
+        return { value: await this.#send(member, attempt) };
+      } catch (error) {
+        member.release();
+        if (error instanceof UntranslatableRequest) {
+          member.ticket.discard();
+          this.#untranslatable ??= error;
+          untranslatable += 1;
+          next = this.#takeNext(untried, failed, retries);
+          continue;
+        }
+        if (this.#options.signal.aborted || !(error instanceof UpstreamFailure)) {
+          member.ticket.discard();
+          throw error;
+        }
+        failure = error;
+      }
+      if (!isDeploymentFailure(failure)) {
+        reportOutcome(failure, member.ticket);
+        this.#report(attempt, failure);
+        throw failure;
+      }
+      member.state.markFailed(failure);
+      failed.push({ ...member, failure, retryAtMs: this.#retryTime(member, failure, retries) });
+      next = this.#takeNext(untried, failed, retries);
+      if (next?.retryDelayMs !== undefined) retries += 1;
+      if (next?.member.ticket !== member.ticket) reportOutcome(failure, member.ticket);
+      this.#report(attempt, failure, next?.retryDelayMs);
+      await this.#wait(next);
+    }
+    const [firstFailed] = failed;
+    if (!firstFailed) {
+      // The caller gets the error of the model that it asked for. Fallbacks that cannot express the request are skipped.
+      if (untranslatable === candidates.length && candidateIndex === 0) throw this.error();
+      return undefined;
+    }
+    // A failure that a retry may resolve tells the caller more than a deployment that cannot be used.
+    const { failure } = failed.findLast((one) => one.failure.isRetryable) ?? firstFailed;
+    if (!failure.isRetryable) throw failure;
+    this.#failure = failure;
+    return undefined;
+  }
+
+  /** What the caller gets when nothing answered. */
+  error(): unknown {
+    if (this.#failure) return this.#failure;
+    if (this.#atLimit)
+      return new ProviderFailures(providerNameOf(this.#atLimit)).atLimit(this.#atLimit.model.id);
+    if (this.#soonestBreaker) {
+      const { candidate, retryInMs } = this.#soonestBreaker;
+      return new ProviderFailures(providerNameOf(candidate)).breakerOpen(candidate.model.id, retryInMs);
+    }
+    return this.#untranslatable?.cause ?? new Error('no candidates');
+  }
+
+  async #send({ state, ticket, release }: Member, attempt: Attempt): Promise<T> {
+    const { stream, finished } = this.#options;
+    const startedAtMs = this.#settings.now();
+    const value = await this.#attempt(attempt);
+    ticket.markSucceeded();
+    state.markAnswered(stream, this.#settings.now() - startedAtMs);
+    this.#report(attempt);
+    void finished.then(release, release);
+    return value;
+  }
+
+  /** Deployments that were not tried go first; but after a failed host of a pool, another host of it is asked. */
+  #takeNext(untried: Candidate[], failed: FailedMember[], retries: number): NextAttempt | undefined {
+    const last = failed.at(-1);
+    if (last?.failure instanceof HostFailure) {
+      const sameAgain = this.#takeFailed(failed, retries, last);
+      if (sameAgain) return sameAgain;
+    }
+    return this.#takeUntried(untried) ?? this.#takeFailed(failed, retries);
+  }
+
+  #takeUntried(untried: Candidate[]): NextAttempt | undefined {
+    this.#options.signal.throwIfAborted();
+    for (let candidate = untried.shift(); candidate; candidate = untried.shift()) {
+      const member = this.#enter(candidate);
+      if (member) return { member, retryDelayMs: undefined };
+    }
+    return undefined;
+  }
+
+  /** Takes a place at a deployment; undefined when its breaker is open or it has no room. */
+  #enter(candidate: Candidate): Member | undefined {
+    const state = this.#settings.stateOf(candidate);
+    const limits = limitsOf(candidate);
+    if (state.isBusy(limits)) {
+      this.#atLimit ??= candidate;
+      return undefined;
+    }
+    const ticket = state.breaker.acquire(this.#options.callerId);
+    if ('retryInMs' in ticket) {
+      const { retryInMs } = ticket;
+      if (!this.#soonestBreaker || retryInMs < this.#soonestBreaker.retryInMs)
+        this.#soonestBreaker = { retryInMs, candidate };
+      return undefined;
+    }
+    const release = state.acquire(limits);
+    if (release) return { candidate, state, ticket: reportOnce(ticket), release };
+    ticket.discard();
+    this.#atLimit ??= candidate;
+    return undefined;
+  }
+
+  /** Takes the failed deployment that may be retried soonest out of the list. @param only one of them */
+  #takeFailed(failed: FailedMember[], retries: number, only?: FailedMember): NextAttempt | undefined {
+    if (retries >= this.#settings.limits.retries) return undefined;
+    const waiting = (only ? [only] : failed)
+      .flatMap((member) => (member.retryAtMs === undefined ? [] : [{ member, atMs: member.retryAtMs }]))
+      .sort((a, b) => a.atMs - b.atMs);
+    for (const { member, atMs } of waiting) {
+      const { candidate, state, ticket } = member;
+      const limits = limitsOf(candidate);
+      // While the breaker is open, retries would only add load.
+      if (state.breaker.isOpen || state.isBusy(limits)) continue;
+      const release = state.acquire(limits);
+      if (!release) continue;
+      failed.splice(failed.indexOf(member), 1);
+      return {
+        member: { candidate, state, ticket, release },
+        retryDelayMs: Math.max(0, atMs - this.#settings.now()),
+      };
+    }
+    return undefined;
+  }
+
+  async #wait(next: NextAttempt | undefined): Promise<void> {
+    if (!next?.retryDelayMs) return;
+    try {
+      await sleep(next.retryDelayMs, this.#options.signal);
+    } catch (abortReason) {
+      next.member.release();
+      next.member.ticket.discard();
+      throw abortReason;
+    }
+  }
+
+  /** Time of the next attempt: as the provider asks (`Retry-After`), or exponential backoff; undefined where it is too late. */
+  #retryTime(
+    { state }: Member,
+    { isRetryable, retryAfterMs }: UpstreamFailure,
+    retries: number,
+  ): number | undefined {
+    const { now, random } = this.#settings;
+    if (!isRetryable || state.breaker.isOpen) return undefined;
+    if (retryAfterMs === undefined)
+      return now() + Math.min(firstRetryDelayMs * 2 ** retries, maxRetryDelayMs) * (0.5 + random() / 2);
+    return retryAfterMs > maxRetryDelayMs ? undefined : now() + retryAfterMs * (1 + random() / 10);
+  }
+
+  #report(attempt: Attempt, failure?: UpstreamFailure, retryDelayMs?: number): void {
+    this.#options.onAttempt?.({
+      ...attempt,
+      ...(failure ? { failure } : {}),
+      ...(retryDelayMs === undefined ? {} : { retryDelayMs }),
+    });
+  }
+}
+
+/** The limits of an operator's deployment; a caller's own credential has those of its provider only. */
+const limitsOf = ({ route, credential }: Candidate): Partial<Deployment> =>
+  credential.kind === 'house' ? (route?.deployment ?? {}) : {};
+
+/** Whether another provider may answer the request: not when the request itself is at fault. */
+const isDeploymentFailure = ({ isRetryable, error }: UpstreamFailure): boolean =>
+  isRetryable || error.status >= 500;
+
+/** A breaker counts the request of a deployment once, however many attempts it had. */
+function reportOnce(ticket: BreakerTicket): BreakerTicket {
+  let isReported = false;
+  const once = (report: () => void) => () => {
+    if (!isReported) report();
+    isReported = true;
+  };
+  return {
+    isProbe: ticket.isProbe,
+    markSucceeded: once(() => ticket.markSucceeded()),
+    markFailed: once(() => ticket.markFailed()),
+    discard: once(() => ticket.discard()),
+  };
+}
+
+function reportOutcome(failure: UpstreamFailure, ticket: BreakerTicket): void {
+  if (failure.isUnhealthy) ticket.markFailed();
+  // A refused request is a working provider.
+  else if (failure.isRetryable) ticket.discard();
+  else ticket.markSucceeded();
+}

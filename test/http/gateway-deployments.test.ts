@@ -1,0 +1,447 @@
+/** A model with several deployments, over HTTP: who answers, what it costs, and what the file changes while it runs. */
+import { afterEach, describe, expect, it } from 'vitest';
+import { GatewayFile } from '../../src/gateway/config/gateway-file.ts';
+import { openGateway } from '../../src/gateway/open.ts';
+import { listen } from '../../src/gateway/serve/listen.ts';
+import { GatewayMetrics } from '../../src/telemetry/gateway-metrics.ts';
+import { combineObservers, Tracer } from '../../src/tracing/index.ts';
+import type { WireKind } from '../../src/wires/core/types.ts';
+import { freshSqlite } from '../support/databases.ts';
+import { wires } from '../support/gateway/asks.ts';
+import { type FakeProvider, fakeProvider, type ProviderScript } from '../support/gateway/provider.ts';
+import { ask, customerOf, nanoOf, Witness } from '../support/gateway/world.ts';
+import { ledgerOn } from '../support/ledger.ts';
+
+const undo: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const step of undo.splice(0).toReversed()) await step();
+});
+
+const tokens = { fresh: 100, output: 50 };
+const say = { text: 'An answer.', usage: { input: tokens.fresh, output: tokens.output } };
+const card = (price: number) => ({ in_usd_per_mtok: `${price}`, out_usd_per_mtok: `${4 * price}` });
+const cardText = (price: number) =>
+  Object.entries(card(price))
+    .map(([name, text]) => `${name} = "${text}"`)
+    .join('\n');
+
+interface Place {
+  readonly script?: ProviderScript;
+  readonly wire?: WireKind;
+  /** Dollars per million input tokens; default: the model's, 1. */
+  readonly price?: number;
+  /** Further lines of the deployment. */
+  readonly more?: string;
+}
+type Places = Readonly<Record<string, Place>>;
+
+/** @param settings lines of the model */
+const fileOf = (
+  providers: ReadonlyMap<string, FakeProvider>,
+  places: Places,
+  { settings = '', end = '', retries = 0 }: { settings?: string; end?: string; retries?: number } = {},
+) => `${Object.entries(places)
+  .map(
+    ([id, { wire = 'openai-chat' }]) => `[[providers]]
+id = "${id}"
+wire = "${wire}"
+base_url = "${providers.get(id)?.baseUrl(wire)}"
+`,
+  )
+  .join('')}
+[[models]]
+id = "chat"
+family = "openai"
+caps = ["chat"]
+context_window = 100_000
+max_output_tokens = 8_000
+${cardText(1)}
+${settings}
+${Object.entries(places)
+  .map(
+    ([id, { price, more = '' }]) => `[[models.deployments]]
+provider = "${id}"
+${price === undefined ? '' : cardText(price)}
+${more}
+`,
+  )
+  .join('')}
+[[models]]
+id = "spare"
+provider = "${Object.keys(places).at(-1)}"
+family = "openai"
+caps = ["chat"]
+context_window = 100_000
+max_output_tokens = 8_000
+${cardText(9)}
+${end}
+[limits]
+retries = ${retries}
+breaker_failures = 1000
+`;
+
+/** A gateway in this process with a provider for each deployment of the model `chat`. */
+async function world(places: Places, options?: Parameters<typeof fileOf>[2]) {
+  const providers = new Map<string, FakeProvider>();
+  for (const [id, { script = [{ say }] }] of Object.entries(places)) {
+    const provider = await fakeProvider(script);
+    providers.set(id, provider);
+    undo.push(() => provider.close());
+  }
+  const database = freshSqlite();
+  let source = fileOf(providers, places, options);
+  const readConfig = () => new GatewayFile(source, { name: 'gateway.toml', folder: '/', env: {} }).config();
+  const notices: string[] = [];
+  const faults: unknown[] = [];
+  const metrics = new GatewayMetrics();
+  const gateway = await openGateway({
+    config: await readConfig(),
+    readConfig,
+    database,
+    tracer: new Tracer([metrics]),
+    observer: combineObservers([metrics]),
+    onFault: (where, error) => faults.push([where, error]),
+    onNotice: (message) => notices.push(message),
+  });
+  const listener = await listen(gateway.app, { host: '127.0.0.1', port: 0 });
+  const url = `http://127.0.0.1:${listener.port}`;
+  const witness = new Witness(await ledgerOn(database));
+  undo.push(async () => {
+    expect([await witness.faults(), faults]).toEqual([[], []]);
+    const closed = listener.close();
+    await gateway.close(0);
+    listener.destroyConnections();
+    await closed;
+    await witness.books.close();
+  });
+  const usual = await customerOf(witness.books);
+
+  /** One request. @returns the receipt, and the row in the ledger */
+  const send = async ({
+    customer = usual,
+    model = 'chat',
+    wire = 'chat',
+    stream = false,
+    content,
+    headers = {},
+  }: {
+    customer?: typeof usual;
+    model?: string;
+    wire?: 'chat' | 'messages';
+    stream?: boolean;
+    content?: string;
+    headers?: Record<string, string>;
+  } = {}) => {
+    const { path, body } = wires[wire];
+    const response = await ask(url, path, { customer, body: body(model, stream, content), headers });
+    const text = await response.text();
+    const header = (name: string) => response.headers.get(`x-svc-${name}`);
+    const row = await witness.row(header('request-id') ?? '');
+    expect(header('provider')).toBe(row.provider);
+    expect(header('effective-model')).toBe(row.effective_model);
+    return { status: response.status, text, header, row, provider: row.provider };
+  };
+  const requestsOf = () =>
+    Object.fromEntries([...providers].map(([id, { requests }]) => [id, requests.length]));
+  return {
+    providers,
+    witness,
+    url,
+    gateway,
+    notices,
+    usual,
+    send,
+    requestsOf,
+    metricsOf: (name: string) =>
+      metrics.families(gateway.state()).find((family) => family.name === name)?.samples ?? [],
+    customer: (credit: bigint) => customerOf(witness.books, { credit }),
+    reload: async (next: Places, nextOptions?: Parameters<typeof fileOf>[2]) => {
+      source = fileOf(providers, next, nextOptions);
+      return await gateway.reload?.();
+    },
+  };
+}
+
+/** Counts the answers by provider, and those that were none. */
+const tally = (answers: readonly { status: number; provider: string }[]) => {
+  const counts: Record<string, number> = {};
+  for (const { status, provider } of answers) {
+    const name = status === 200 ? provider : `${status}`;
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return counts;
+};
+
+describe('three deployments: a slow one, one that fails, and one with a rate limit', () => {
+  const count = 24;
+  const allowed = 5;
+  /** A provider that answers some requests and then asks to be left alone. */
+  const limited: ProviderScript = (_, index) =>
+    index < allowed ? { say } : { status: 429, headers: { 'retry-after': '600' } };
+  const prices = { limited: 1, failing: 2, slow: 3 };
+  const scripts: Readonly<Record<keyof typeof prices, ProviderScript>> = {
+    limited,
+    failing: [{ status: 500 }],
+    slow: [{ say, delayMs: 40 }],
+  };
+  const placesOf = (names: readonly (keyof typeof prices)[], more: (name: string) => string): Places =>
+    Object.fromEntries(
+      names.map((name) => [name, { script: scripts[name], price: prices[name], more: more(name) }]),
+    );
+  const simulate = async (
+    names: readonly (keyof typeof prices)[],
+    settings = '',
+    more: (name: string) => string = () => '',
+  ) => {
+    const { send, requestsOf } = await world(placesOf(names, more), { settings });
+    const answers = [];
+    for (let n = 0; n < count; n += 1)
+      answers.push(await send({ stream: n % 2 === 1, content: `Question ${n}` }));
+    for (const { status, provider, row, header } of answers) {
+      if (status !== 200) continue;
+      const cost = nanoOf(tokens, card(prices[provider as keyof typeof prices]));
+      // By the prices of the deployment that answered; the hold covered them.
+      expect(row).toMatchObject({ cost, charged: cost, overrun: 0n, reason: 'as_requested' });
+      expect(header('receipt-reason')).toBe('as_requested');
+    }
+    return { counts: tally(answers), requests: requestsOf() };
+  };
+
+  it('alone answer as well as they can', async () => {
+    expect((await simulate(['slow'])).counts).toEqual({ slow: count });
+    expect((await simulate(['failing'])).counts).toEqual({ 502: count });
+    expect((await simulate(['limited'])).counts).toEqual({ limited: allowed, 429: count - allowed });
+  });
+
+  const all = ['limited', 'failing', 'slow'] as const;
+  const order = (name: string) => `priority = ${all.indexOf(name as never) + 1}`;
+  it.each([
+    ['priority', '', order],
+    ['weighted', 'routing = "weighted"', undefined],
+    ['weighted and sticky', 'routing = "weighted"\nsticky = true', undefined],
+    ['least latency', 'routing = "least_latency"', undefined],
+    ['least cost', 'routing = "least_cost"', undefined],
+  ] as const)('together answer every request: by %s', async (name, settings, more) => {
+    const { counts, requests } = await simulate(all, settings, more);
+    const { limited: quick = 0, slow = 0 } = counts;
+    expect(quick + slow).toBe(count);
+    expect(quick).toBeLessThanOrEqual(allowed);
+    // The one that fails is spared after each failure, for longer each time, and so is the one that asks for it.
+    expect(requests['failing']).toBeLessThanOrEqual(8);
+    expect(requests['limited']).toBeLessThanOrEqual(allowed + 1);
+    if (['priority', 'least cost'].includes(name)) expect(quick).toBe(allowed);
+  });
+});
+
+describe('a sticky model', () => {
+  it('serves a prompt at the same deployment while it is up, and moves only its prompts when it is removed', async () => {
+    const places: Places = { a: {}, b: {}, c: {} };
+    const settings = 'sticky = true';
+    const { send, reload, providers } = await world(places, { settings });
+    const contents = Array.from({ length: 12 }, (_, n) => `You are assistant ${n}.`);
+    const homes = async () => {
+      const found: string[] = [];
+      for (const content of contents) found.push((await send({ content })).provider);
+      return found;
+    };
+    const before = await homes();
+    expect(new Set(before).size).toBe(3);
+    expect(await homes()).toEqual(before);
+    // A failure moves its prompts, and those alone.
+    providers.get('b')?.script([{ status: 500 }]);
+    const during = await homes();
+    for (const [index, home] of before.entries())
+      if (home === 'b') expect(during[index]).not.toBe('b');
+      else expect(during[index]).toBe(home);
+    providers.get('b')?.script([{ say }]);
+    expect(await reload({ a: {}, c: {} }, { settings })).toMatchObject({ outcome: 'replaced' });
+    const after = await homes();
+    for (const [index, home] of before.entries())
+      if (home !== 'b') expect(after[index]).toBe(home);
+      else expect(after[index]).toBe(during[index]);
+  });
+});
+
+describe('the money of deployments', () => {
+  const dear = { dear: { price: 8, more: 'priority = 1' }, cheap: { price: 2, more: 'priority = 2' } };
+
+  it('is held for the dearest that may be used, and charged by the one that answers', async () => {
+    const held = Promise.withResolvers<void>();
+    const { providers, send, witness } = await world(dear);
+    providers.get('dear')?.script([{ status: 429 }]);
+    providers.get('cheap')?.script([{ say, hold: () => held.promise }]);
+    const streaming = send({ stream: true });
+    await expect.poll(() => providers.get('cheap')?.open).toBe(1);
+    const [hold] = await witness.books.store.read((db) =>
+      db.selectFrom('gateway_holds').selectAll().execute(),
+    );
+    // At least the 200 tokens of the answer, at the price of the first.
+    expect(hold?.amount).toBeGreaterThan(nanoOf({ output: 200 }, card(8)));
+    held.resolve();
+    const { row, provider } = await streaming;
+    expect(provider).toBe('cheap');
+    const cost = nanoOf(tokens, card(2));
+    expect(row).toMatchObject({ cost, charged: cost, overrun: 0n, reason: 'as_requested' });
+  });
+
+  it('allows the deployments that a ceiling or a balance covers, and refuses when none is', async () => {
+    const { send, customer, requestsOf } = await world(dear);
+    const refused = await send({ headers: { 'x-svc-max-cost-nanousd': '1' } });
+    expect(refused.status).toBe(402);
+    const least = /could cost (\d+) nanodollars/.exec(refused.text)?.[1] ?? '';
+    const ceiling = await send({ headers: { 'x-svc-max-cost-nanousd': least } });
+    expect([ceiling.status, ceiling.provider]).toEqual([200, 'cheap']);
+    const poor = await send({ customer: await customer(BigInt(least)) });
+    expect([poor.status, poor.provider]).toEqual([200, 'cheap']);
+    const poorer = await send({ customer: await customer(BigInt(least) - 1n) });
+    expect(poorer.status).toBe(402);
+    expect(poorer.text).toContain(`could cost ${least} nanodollars`);
+    expect(requestsOf()).toEqual({ dear: 0, cheap: 2 });
+    expect((await send()).provider).toBe('dear');
+  });
+
+  it('adds up in the ledger under concurrent requests that fail and succeed', async () => {
+    let count = 0;
+    const flaky: ProviderScript = () => (count++ % 3 === 0 ? { status: 503 } : { say });
+    const { send, witness, metricsOf } = await world(
+      { a: { script: flaky, price: 3 }, b: { script: flaky, price: 5 }, c: { price: 7 } },
+      { settings: 'routing = "weighted"' },
+    );
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, n) => send({ stream: n % 2 === 0, content: `Question ${n}` })),
+    );
+    const priceOf: Record<string, number> = { a: 3, b: 5, c: 7 };
+    let paid = 0n;
+    const paidAt: Record<string, number> = {};
+    for (const { status, row, provider } of answers) {
+      expect(status).toBe(200);
+      expect(row.charged).toBe(nanoOf(tokens, card(priceOf[provider] ?? 0)));
+      expect(row.overrun).toBe(0n);
+      paid += row.charged;
+      paidAt[provider] = (paidAt[provider] ?? 0) + Number(row.charged);
+    }
+    const entries = await witness.books.store.read((db) =>
+      db.selectFrom('gateway_entries').selectAll().execute(),
+    );
+    expect(entries.reduce((sum, { amount }) => sum + amount, 0n)).toBe(0n);
+    const revenue = entries.filter(({ account_id }) => account_id === 'revenue');
+    expect(revenue.reduce((sum, { amount }) => sum + amount, 0n)).toBe(paid);
+    // The metrics name the provider that answered, and the model.
+    const metered = metricsOf('lathe_gateway_cost_nanousd_total').map(({ labels, value }) => [
+      `${labels?.['model']} of ${labels?.['provider']}`,
+      Number(value),
+    ]);
+    const charged = Object.entries(paidAt).map(([id, amount]) => [`chat of ${id}`, amount]);
+    expect(Object.fromEntries(metered)).toEqual(Object.fromEntries(charged));
+    const failing = metricsOf('lathe_gateway_attempts_total').flatMap(({ labels }) =>
+      labels?.['outcome'] === 'failed' ? [labels['provider']] : [],
+    );
+    expect(failing).not.toEqual([]);
+    expect(failing).not.toContain('c');
+  });
+});
+
+describe('what answers', () => {
+  const end = '[[fallbacks]]\nmodel = "chat"\nto = ["spare"]';
+
+  it('is a deployment of the requested model before it is a fallback, which only the file or the caller allows', async () => {
+    const limits = 'requests_per_minute = 1';
+    const { send } = await world({ a: { more: limits }, b: { more: limits } });
+    const first = [await send(), await send()];
+    expect(tally(first)).toEqual({ a: 1, b: 1 });
+    const third = await send();
+    expect(third.status).toBe(429);
+    expect(JSON.parse(third.text)).toMatchObject({ error: { code: 'rate_limit_exceeded' } });
+    expect(third.row).toMatchObject({ cost: 0n, ended: 'released' });
+    const named = await send({ headers: { 'x-svc-fallback-models': 'spare' } });
+    expect(named.header('effective-model')).toBe('spare');
+    expect(named.header('receipt-reason')).toBe('provider_failover');
+    expect(named.row).toMatchObject({ reason: 'provider_failover', charged: nanoOf(tokens, card(9)) });
+  });
+
+  it('is the fallback of the file, and the receipt states it', async () => {
+    const { send } = await world({ a: { more: 'requests_per_minute = 1' } }, { end });
+    expect((await send()).header('receipt-reason')).toBe('as_requested');
+    const other = await send();
+    expect([other.header('effective-model'), other.header('receipt-reason')]).toEqual([
+      'spare',
+      'provider_failover',
+    ]);
+  });
+
+  it('is not another deployment when the caller is at fault', async () => {
+    const { send, requestsOf } = await world(
+      {
+        a: { script: [{ status: 400, message: 'no such tool' }], more: 'priority = 1' },
+        b: { more: 'priority = 2' },
+      },
+      { end },
+    );
+    const { status, text } = await send();
+    expect([status, text.includes('no such tool')]).toEqual([400, true]);
+    expect(requestsOf()).toEqual({ a: 1, b: 0 });
+  });
+
+  it('is a deployment whose wire can express the request', async () => {
+    const { send } = await world({
+      a: { more: 'priority = 1' },
+      claude: { wire: 'anthropic-messages', more: 'priority = 2' },
+    });
+    expect((await send({ wire: 'messages' })).provider).toBe('claude');
+    expect((await send()).provider).toBe('a');
+    expect((await send({ model: 'claude/chat' })).provider).toBe('claude');
+  });
+
+  it('is another one while the places of the first are taken', async () => {
+    const held = Promise.withResolvers<void>();
+    const { send, providers } = await world({
+      a: { script: [{ say, hold: () => held.promise }], more: 'priority = 1\nconcurrency = 1' },
+      b: { more: 'priority = 2' },
+    });
+    const running = send({ stream: true });
+    await expect.poll(() => providers.get('a')?.open).toBe(1);
+    expect((await send()).provider).toBe('b');
+    held.resolve();
+    expect((await running).provider).toBe('a');
+    await expect.poll(async () => (await send()).provider).toBe('a');
+  });
+});
+
+describe('a reload', () => {
+  it('adds, removes and changes deployments; a request under way ends at the price it began with', async () => {
+    const held = Promise.withResolvers<void>();
+    const { send, reload, providers, notices, url, gateway } = await world({
+      a: { price: 2 },
+      b: { more: 'priority = 2' },
+    });
+    providers.get('a')?.script([{ say, hold: () => held.promise }]);
+    const running = send({ stream: true });
+    await expect.poll(() => providers.get('a')?.open).toBe(1);
+    expect(gateway.state().breakers).toContainEqual({ provider: 'a', model: 'chat', isOpen: false });
+    expect(await reload({ b: { price: 5 } })).toMatchObject({ outcome: 'replaced' });
+    expect(notices.at(-1)).toMatch(/models: changed chat/);
+    expect(gateway.state().breakers).toEqual([]);
+    const { row, provider } = await send();
+    expect([provider, row.charged]).toEqual(['b', nanoOf(tokens, card(5))]);
+    held.resolve();
+    expect((await running).row).toMatchObject({ provider: 'a', charged: nanoOf(tokens, card(2)) });
+    const catalog = (await (await fetch(`${url}/v1/catalog`)).json()) as { data: object[] };
+    expect(catalog.data[0]).toMatchObject({
+      id: 'chat',
+      provider: 'b',
+      deployments: [{ provider: 'b', pricing: { in_usd_per_mtok: '5' } }],
+    });
+    // The limits of a deployment count what it already served.
+    await reload({ b: { more: 'requests_per_minute = 1' } });
+    expect((await send()).status).toBe(200);
+    expect((await send()).status).toBe(429);
+    await reload({ b: {} });
+    expect((await send()).status).toBe(200);
+    expect(await reload({ b: { more: 'wieght = 2' } })).toMatchObject({
+      outcome: 'refused',
+      faults: [
+        expect.stringMatching(/models\[0\]\.deployments\[0\]\.wieght: unknown key \(did you mean weight\?\)/),
+      ],
+    });
+  });
+});
