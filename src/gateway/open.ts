@@ -82,7 +82,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
   });
   try {
     const { observer = {} } = setup;
-    const notifier = new BudgetNotifier({ store, webhook: () => live.current.webhook, onNotice });
+    const notifier = new BudgetNotifier({ store, webhook: setup.config.webhook, onNotice });
     const ledger = await openLedger({
       store,
       onFault: onNotice,

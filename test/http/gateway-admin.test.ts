@@ -80,17 +80,47 @@ describe('the admin API of a gateway', () => {
     const changed = await call('PATCH', `/keys/${id}`, { disabled: false, models: null, cap_usd: null });
     expect(changed.body).toMatchObject({ models: null, cap_nanodollars: null, disabled_at: null });
     expect(await asking(key)).toBe(200);
+    const budget = await call('POST', '/budgets', {
+      account: 'team',
+      usd: '0.000001',
+      per: 'month',
+      time_zone: 'Europe/Berlin',
+    });
+    expect(budget).toMatchObject({
+      status: 200,
+      body: { owner: 'account', owner_id: account.body['id'], amount_nanodollars: 1000, period: 'month' },
+    });
+    expect(await asking(key)).toBe(402);
+    expect((await call('GET', '/budgets?account=team')).body.data).toMatchObject([{ id: budget.body['id'] }]);
+    expect((await call('DELETE', `/budgets/${String(budget.body['id'])}`)).status).toBe(200);
+    const other = (await call('POST', '/keys', { account: 'team', requests_per_minute: 1, concurrency: 3 }))
+      .body;
+    expect(other).toMatchObject({ requests_per_minute: 1, concurrency: 3, tokens_per_minute: null });
+    const [first, second] = [await asking(String(other['key'])), await asking(String(other['key']))];
+    expect([first, second]).toEqual([200, 429]);
+    expect((await call('PATCH', `/keys/${String(other['id'])}`, { requests_per_minute: null })).status).toBe(
+      200,
+    );
+    // A limited key is looked up once a second.
+    await expect.poll(() => asking(String(other['key'])), { interval: 300 }).toBe(200);
+    expect((await call('DELETE', `/keys/${String(other['id'])}`)).status).toBe(200);
+    const child = await call('POST', '/accounts', { name: 'below', parent: 'team' });
+    expect(child.body).toMatchObject({ parent: account.body['id'] });
+    expect((await call('PATCH', '/accounts/below', { parent: null })).body).toMatchObject({ parent: null });
     const credited = await call('POST', '/accounts/team/credits', { usd: '2.25', note: 'more' });
     expect(credited.status).toBe(200);
     const usage = await call('GET', '/usage?by=account,model&account=team');
     expect(usage.body).toMatchObject({
-      data: [{ account: account.body['id'], model: 'chat', requests: 2, prompt_tokens: 2000 }],
-      total: { requests: 2 },
+      data: [{ account: account.body['id'], model: 'chat', requests: 4, prompt_tokens: 4000 }],
+      total: { requests: 4 },
     });
     expect(await call('DELETE', `/keys/${id}`)).toMatchObject({ body: { revoked_at: expect.any(String) } });
     expect(await asking(key)).toBe(401);
     const { body: keys } = await call('GET', '/keys?account=team');
-    expect(keys.data).toMatchObject([{ id, spent_nanodollars: expect.any(Number) }]);
+    expect(keys.data.find((one) => one['id'] === id)).toMatchObject({
+      spent_nanodollars: expect.any(Number),
+    });
+    expect(keys.data).toHaveLength(2);
     const { body: changes } = await call('GET', '/changes?account=team');
     expect(changes.data.find(({ action }) => action === 'key disable')).toMatchObject({
       actor: 'admin:bob',
@@ -125,6 +155,10 @@ describe('the admin API of a gateway', () => {
       ['POST', '/accounts', { name: 'team' }, 409, 'account_exists'],
       ['POST', '/accounts', { name: 'x', credit_usd: '-1' }, 400, 'invalid_value'],
       ['POST', '/accounts/team/credits', { usd: '-1000' }, 409, 'balance_too_low'],
+      ['POST', '/budgets', { usd: '1', per: 'fortnight', time_zone: 'Mars/Base' }, 400, 'invalid_value'],
+      ['POST', '/budgets', { usd: '1', per: '12h', time_zone: 'UTC', account: 'team' }, 400, 'invalid_value'],
+      ['POST', '/budgets', { usd: '1', per: 'day', key: 'k_none' }, 404, 'unknown_key'],
+      ['DELETE', '/budgets/b_none', undefined, 404, 'unknown_budget'],
       ['GET', '/usage?by=colour', undefined, 400, 'invalid_request_error'],
       ['GET', '/changes?limit=0', undefined, 400, 'invalid_value'],
       ['GET', '/nothing', undefined, 404, 'not_found'],

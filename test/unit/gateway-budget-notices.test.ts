@@ -75,7 +75,7 @@ async function notifierOn(database: string, url: string, name: string) {
   const messages: string[] = [];
   const notifier = new BudgetNotifier({
     store,
-    webhook: () => ({ url, key }),
+    webhook: { url, key },
     onNotice: (message) => messages.push(message),
     timings: { timeoutMs: 5000, firstDelayMs: 30, maxDelayMs: 100, giveUpMs: 3_600_000, pollMs: 10 },
   });

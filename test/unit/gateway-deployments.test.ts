@@ -572,4 +572,11 @@ describe('a request that the wire of a deployment cannot express', () => {
     await expect(run(pair(), { a: skip, b: down })).rejects.toBe(down);
     expect(triedNames()).toEqual(['b', 'b']);
   });
+
+  it('leaves the retries to the others', async () => {
+    const { run, triedNames } = world({ retries: 1 });
+    const down = fault(500);
+    await expect(run(pair(), { a: down, b: skip })).rejects.toBe(down);
+    expect(triedNames()).toEqual(['a', 'a']);
+  });
 });

@@ -31,8 +31,8 @@ const maxAtOnce = 16;
 
 interface NotifierOptions {
   readonly store: GatewayStore;
-  /** Where notices are posted now; undefined: they are only deleted when they are old. */
-  readonly webhook: () => GatewayConfig['webhook'];
+  /** Undefined: notices are only deleted when they are old. */
+  readonly webhook: GatewayConfig['webhook'];
   readonly onNotice: (message: string) => void;
   readonly timings?: NotifierTimings;
 }
@@ -75,7 +75,7 @@ export class BudgetNotifier {
       this.#pause = new AbortController();
       try {
         await this.#deleteOld();
-        const due = this.#options.webhook() ? await this.#findDue() : [];
+        const due = this.#options.webhook ? await this.#findDue() : [];
         await Promise.all(due.map((notice) => this.#post(notice)));
         if (due.length === maxAtOnce) continue;
       } catch (error) {
@@ -113,8 +113,7 @@ export class BudgetNotifier {
   }
 
   async #post(notice: NoticeRow): Promise<void> {
-    const { store, onNotice } = this.#options;
-    const webhook = this.#options.webhook();
+    const { webhook, store, onNotice } = this.#options;
     if (!webhook || !(await this.#claim(notice))) return;
     const { id, body } = notice;
     const headers = webhookHeaders({ id, atMs: store.now().getTime(), body }, webhook.key);

@@ -1,7 +1,6 @@
 import { formatTable } from '../../cli/models/format-table.ts';
 import { UsageError } from '../../config/usage.ts';
-import type { Budget } from '../budgets/types.ts';
-import { nanodollarsToJson } from '../catalog/bodies.ts';
+import { toBudgetBody } from '../ledger/bodies.ts';
 import type { Ledger } from '../ledger/types.ts';
 import {
   type CommandContext,
@@ -12,19 +11,6 @@ import {
   writeResult,
 } from './command-context.ts';
 import { formatDollars } from './money.ts';
-
-const toBudgetBody = (budget: Budget) => ({
-  id: budget.id,
-  owner: budget.owner.kind,
-  owner_id: budget.owner.id,
-  account: budget.accountId,
-  period: budget.period,
-  time_zone: budget.timeZone ?? null,
-  amount_nanodollars: nanodollarsToJson(budget.amount),
-  spent_nanodollars: nanodollarsToJson(budget.spent),
-  held_nanodollars: nanodollarsToJson(budget.held),
-  resets_at: budget.resetsAt ?? null,
-});
 
 /** `budget set`: sets or changes the budget of a key or an account for a period. */
 export async function setBudget(context: CommandContext): Promise<void> {

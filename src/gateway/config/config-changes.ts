@@ -12,7 +12,6 @@ export function describeChanges(before: GatewayConfig, after: GatewayConfig): st
     describeList('fallbacks', before.fallbacks, after.fallbacks),
     describeList('byok', byId(before.byok), byId(after.byok)),
     isDeepStrictEqual(before.limits, after.limits) ? '' : 'limits',
-    isDeepStrictEqual(before.webhook, after.webhook) ? '' : 'webhook',
   ];
   return lists.filter((text) => text !== '').join('; ');
 }

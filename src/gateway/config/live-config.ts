@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { ByokProvider, GatewayConfig, Limits } from './types.ts';
 
 /**
@@ -39,5 +40,6 @@ function findRestartSettings(before: GatewayConfig, next: GatewayConfig): string
     ...(before.limits.shared === next.limits.shared ? [] : ['limits.shared']),
     ...(before.limits.maxBodyBytes === next.limits.maxBodyBytes ? [] : ['limits.max_body_bytes']),
     ...(keyIds(before) === keyIds(next) ? [] : ['secrets']),
+    ...(isDeepStrictEqual(before.webhook, next.webhook) ? [] : ['webhook']),
   ].map((setting) => `${setting} changes only with a restart`);
 }

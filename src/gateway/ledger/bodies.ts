@@ -1,6 +1,7 @@
 /** JSON of accounts, keys and changes, for commands and the admin API. */
 import { z } from 'zod';
 import { balanceSchema, nanodollarsToJson, toBalanceBody } from '../catalog/bodies.ts';
+import type { Budget } from '../budgets/types.ts';
 import type { AccountRow, ChangeRow, KeyRow } from './types.ts';
 
 const time = z.string().describe('RFC 3339, in UTC.');
@@ -98,4 +99,32 @@ export const toChangeBody = ({
   account: accountId,
   before: before ?? null,
   after: after ?? null,
+});
+
+export const budgetSchema = z
+  .object({
+    id: z.string(),
+    owner: z.enum(['key', 'account']),
+    owner_id: z.string(),
+    account: z.string().describe('Id of the account, or of that of the key.'),
+    period: z.string().describe('`day`, `week`, `month`, or hours or days such as `12h` and `30d`.'),
+    time_zone: z.string().nullable(),
+    amount_nanodollars: z.int(),
+    spent_nanodollars: z.int(),
+    held_nanodollars: z.int(),
+    resets_at: time.nullable().describe('null: nothing is spent in a rolling period.'),
+  })
+  .meta({ id: 'Budget' });
+
+export const toBudgetBody = (budget: Budget): z.infer<typeof budgetSchema> => ({
+  id: budget.id,
+  owner: budget.owner.kind,
+  owner_id: budget.owner.id,
+  account: budget.accountId,
+  period: budget.period,
+  time_zone: budget.timeZone ?? null,
+  amount_nanodollars: nanodollarsToJson(budget.amount),
+  spent_nanodollars: nanodollarsToJson(budget.spent),
+  held_nanodollars: nanodollarsToJson(budget.held),
+  resets_at: budget.resetsAt ?? null,
 });

@@ -5,13 +5,16 @@ import { strictObject } from '../../http/schema/strict.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { catalogListSchema, toListBody } from '../catalog/bodies.ts';
+import { parsePeriod, parseTimeZone } from '../budgets/period.ts';
 import { parseNanodollars } from '../cli/money.ts';
 import { runAs } from '../ledger/actor.ts';
 import {
   accountSchema,
+  budgetSchema,
   changeSchema,
   keySchema,
   toAccountBody,
+  toBudgetBody,
   toChangeBody,
   toKeyBody,
 } from '../ledger/bodies.ts';
@@ -57,7 +60,7 @@ const answers = (schema: z.ZodType, more: Readonly<Record<number, ResponseSpec>>
   ...refusals,
   ...more,
 });
-const notFound = { 404: refusal('No such account or key.') };
+const notFound = { 404: refusal('No such account, key or budget.') };
 
 const usd = z
   .string({ error: 'expected US dollars as decimal text, as "12.5"' })
@@ -74,6 +77,11 @@ const usd = z
   .describe('US dollars as decimal text, exact to a nanodollar.');
 const notNegative = usd.refine((nano) => nano >= 0n, 'must not be negative');
 const name = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
+const limit = z
+  .int({ error: 'expected a whole number' })
+  .min(1, 'must be at least 1')
+  .nullish()
+  .describe('null: as the configuration says.');
 const keyMembers = {
   label: name.nullish(),
   cap_usd: notNegative.nullish().describe('Total spending limit; null: none.'),
@@ -86,17 +94,44 @@ const keyMembers = {
     .min(1, 'must name at least one model; null admits all')
     .nullish()
     .describe('The only models that the key may use; null: all.'),
+  requests_per_minute: limit,
+  tokens_per_minute: limit,
+  concurrency: limit,
 };
 const flag = z.boolean({ error: 'expected true or false' });
+
+const parsed = (parse: (text: string) => unknown) =>
+  z.string({ error: 'expected a text' }).superRefine((text, context) => {
+    try {
+      parse(text);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      context.addIssue(error.message);
+    }
+  });
+const period = parsed(parsePeriod).describe(
+  '`day`, `week` or `month` of the calendar, or hours or days such as `12h` and `30d`.',
+);
+const zone = parsed(parseTimeZone);
 
 const createAccountBody = strictObject({
   name,
   credit_usd: notNegative.optional(),
   included_usd: notNegative.optional(),
+  parent: name.optional().describe('Id or name of the account above, whose budgets limit this one, too.'),
 }).meta({ id: 'NewAccount' });
-const changeAccountBody = strictObject({ name: name.optional(), disabled: flag.optional() }).meta({
-  id: 'AccountChanges',
-});
+const changeAccountBody = strictObject({
+  name: name.optional(),
+  parent: name.nullish().describe('null: no account above.'),
+  disabled: flag.optional(),
+}).meta({ id: 'AccountChanges' });
+const budgetBody = strictObject({
+  key: name.optional().describe('Id of a key; or an account.'),
+  account: name.optional().describe('Id or name of an account, with all accounts below it; or a key.'),
+  usd: notNegative,
+  per: period,
+  time_zone: zone.optional().describe('Of day, week and month. Default UTC.'),
+}).meta({ id: 'NewBudget' });
 const creditBody = strictObject({
   usd: usd.describe('Added to the balance; a negative amount corrects a mistake.'),
   note: name.optional(),
@@ -206,6 +241,7 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
         const row = await ledger.createAccount(body.name, {
           ...(credit === undefined ? {} : { credit }),
           ...(included === undefined ? {} : { included }),
+          ...(body.parent === undefined ? {} : { parent: (await findAccount(body.parent)).id }),
         });
         return Response.json(toAccountBody(row));
       },
@@ -214,13 +250,18 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
       method: 'PATCH',
       path: `${adminPrefix}/accounts/{account}`,
       operationId: 'changeAccount',
-      summary: 'Rename, disable or enable an account',
+      summary: 'Rename, move, disable or enable an account',
       params: { account: 'Id or name.' },
       body: changeAccountBody,
       responses: answers(accountSchema, notFound),
       async handle({ body, params }) {
         let row = await findAccount(params['account'] ?? '');
-        if (body.name !== undefined) row = await ledger.updateAccount(row.id, { name: body.name });
+        const parent = typeof body.parent === 'string' ? (await findAccount(body.parent)).id : body.parent;
+        if (body.name !== undefined || parent !== undefined)
+          row = await ledger.updateAccount(row.id, {
+            ...(body.name === undefined ? {} : { name: body.name }),
+            ...(parent === undefined ? {} : { parent }),
+          });
         if (body.disabled !== undefined) row = await ledger.setAccountDisabled(row.id, body.disabled);
         return Response.json(toAccountBody(row));
       },
@@ -288,6 +329,57 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
       params: { key: 'Id of the key.' },
       responses: answers(keySchema, notFound),
       handle: async ({ params }) => Response.json(toKeyBody(await ledger.revokeKey(params['key'] ?? ''))),
+    }),
+    defineRoute({
+      method: 'GET',
+      path: `${adminPrefix}/budgets`,
+      operationId: 'listBudgets',
+      summary: 'Budgets, and what is spent of them',
+      query: accountParam,
+      responses: answers(listOf(budgetSchema, 'BudgetList'), notFound),
+      handle: async ({ query }) =>
+        Response.json({ data: (await ledger.budgets(await accountIdIn(query))).map(toBudgetBody) }),
+    }),
+    defineRoute({
+      method: 'POST',
+      path: `${adminPrefix}/budgets`,
+      operationId: 'setBudget',
+      summary: 'Set or change what a key, or an account with those below it, may spend in a period',
+      body: budgetBody,
+      responses: answers(budgetSchema, notFound),
+      async handle({ body }) {
+        const { key, account, time_zone: timeZone } = body;
+        const violations: Violation[] = [];
+        if ((key === undefined) === (account === undefined))
+          violations.push({ path: 'key', message: 'expected either `key` or `account`' });
+        if (timeZone !== undefined && /\d/.test(body.per))
+          violations.push({
+            path: 'time_zone',
+            message: `a period of ${body.per} has none; use day, week or month`,
+          });
+        if (violations.length > 0) throw invalidBodyError(violations);
+        const owner =
+          key === undefined
+            ? ({ kind: 'account', id: (await findAccount(account ?? '')).id } as const)
+            : ({ kind: 'key', id: key } as const);
+        const budget = await ledger.setBudget({
+          owner,
+          period: body.per,
+          amount: body.usd,
+          ...(timeZone === undefined ? {} : { timeZone }),
+        });
+        return Response.json(toBudgetBody(budget));
+      },
+    }),
+    defineRoute({
+      method: 'DELETE',
+      path: `${adminPrefix}/budgets/{budget}`,
+      operationId: 'removeBudget',
+      summary: 'Remove a budget',
+      params: { budget: 'Id of the budget.' },
+      responses: answers(budgetSchema, notFound),
+      handle: async ({ params }) =>
+        Response.json(toBudgetBody(await ledger.removeBudget(params['budget'] ?? ''))),
     }),
     defineRoute({
       method: 'GET',
@@ -361,6 +453,9 @@ function toChanges({
   cap_usd: cap,
   expires_at: expiresAt,
   models,
+  requests_per_minute: requestsPerMinute,
+  tokens_per_minute: tokensPerMinute,
+  concurrency,
 }: Partial<z.infer<typeof changeKeyBody>>): KeyChanges {
   return {
     ...(label === undefined ? {} : { label }),
@@ -369,5 +464,8 @@ function toChanges({
       ? {}
       : { expiresAt: expiresAt === null ? null : new Date(expiresAt).toISOString() }),
     ...(models === undefined ? {} : { models }),
+    ...(requestsPerMinute === undefined ? {} : { requestsPerMinute }),
+    ...(tokensPerMinute === undefined ? {} : { tokensPerMinute }),
+    ...(concurrency === undefined ? {} : { concurrency }),
   };
 }

@@ -93,6 +93,8 @@ export class RequestAttempts<T> {
           this.#untranslatable ??= error;
           untranslatable += 1;
           next = this.#takeNext(untried, failed, retries);
+          if (next?.retryDelayMs !== undefined) retries += 1;
+          await this.#wait(next);
           continue;
         }
         if (this.#options.signal.aborted || !(error instanceof UpstreamFailure)) {

@@ -5,8 +5,8 @@ import { up as usage } from './003-usage.ts';
 import { up as changes } from './004-changes.ts';
 import { up as budgets } from './005-budgets.ts';
 import { up as keyLimits } from './006-key-limits.ts';
-import { up as configVersions } from './007-config-versions.ts';
-import { up as budgetNotices } from './008-budget-notices.ts';
+import { up as budgetNotices } from './007-budget-notices.ts';
+import { up as configVersions } from './008-config-versions.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -16,6 +16,6 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '004-changes': { up: changes },
   '005-budgets': { up: budgets },
   '006-key-limits': { up: keyLimits },
-  '007-config-versions': { up: configVersions },
-  '008-budget-notices': { up: budgetNotices },
+  '007-budget-notices': { up: budgetNotices },
+  '008-config-versions': { up: configVersions },
 };
