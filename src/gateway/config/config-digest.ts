@@ -12,6 +12,7 @@ export function digestOf(config: GatewayConfig): string {
 
 function canonical(value: unknown, name = ''): unknown {
   if (name === 'apiKey' && typeof value === 'string') return hash('sha256', value);
+  if (Buffer.isBuffer(value)) return hash('sha256', value);
   if (typeof value === 'bigint') return String(value);
   if (value instanceof Map) return canonical(Object.fromEntries(value));
   if (value instanceof Set) return [...value].map(String).sort();
