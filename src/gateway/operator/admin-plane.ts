@@ -77,7 +77,7 @@ const usd = z
   .describe('US dollars as decimal text, exact to a nanodollar.');
 const notNegative = usd.refine((nano) => nano >= 0n, 'must not be negative');
 const name = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
-const limit = z
+const keyLimit = z
   .int({ error: 'expected a whole number' })
   .min(1, 'must be at least 1')
   .nullish()
@@ -94,9 +94,9 @@ const keyMembers = {
     .min(1, 'must name at least one model; null admits all')
     .nullish()
     .describe('The only models that the key may use; null: all.'),
-  requests_per_minute: limit,
-  tokens_per_minute: limit,
-  concurrency: limit,
+  requests_per_minute: keyLimit,
+  tokens_per_minute: keyLimit,
+  concurrency: keyLimit,
 };
 const flag = z.boolean({ error: 'expected true or false' });
 
