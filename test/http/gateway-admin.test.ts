@@ -91,6 +91,8 @@ describe('the admin API of a gateway', () => {
       body: { owner: 'account', owner_id: account.body['id'], amount_nanodollars: 1000, period: 'month' },
     });
     expect(await asking(key)).toBe(402);
+    const changedBudget = await call('POST', '/budgets', { account: 'team', usd: '0.000002', per: 'month' });
+    expect(changedBudget.body).toMatchObject({ amount_nanodollars: 2000, time_zone: 'Europe/Berlin' });
     expect((await call('GET', '/budgets?account=team')).body.data).toMatchObject([{ id: budget.body['id'] }]);
     expect((await call('DELETE', `/budgets/${String(budget.body['id'])}`)).status).toBe(200);
     const other = (await call('POST', '/keys', { account: 'team', requests_per_minute: 1, concurrency: 3 }))
@@ -151,6 +153,9 @@ describe('the admin API of a gateway', () => {
     for (const [method, route, content, status, code] of [
       ['PATCH', '/keys/k_none', { label: 'x' }, 404, 'unknown_key'],
       ['PATCH', '/keys/k_none', {}, 400, 'invalid_value'],
+      ['PATCH', '/accounts/team', {}, 400, 'invalid_value'],
+      ['GET', '/keys?acount=team', undefined, 400, 'invalid_value'],
+      ['POST', '/keys', { account: 'team', expires_at: '2020-01-01T00:00:00Z' }, 400, 'invalid_value'],
       ['POST', '/keys', { account: 'nobody' }, 404, 'unknown_account'],
       ['POST', '/accounts', { name: 'team' }, 409, 'account_exists'],
       ['POST', '/accounts', { name: 'x', credit_usd: '-1' }, 400, 'invalid_value'],

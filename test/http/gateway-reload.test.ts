@@ -46,7 +46,7 @@ const metricOf = async (gateway: GatewayProcess, name: string, outcome?: string)
   return family?.samples.find(({ labels }) => labels['outcome'] === outcome)?.value;
 };
 const costs = { fresh: 1000, output: 500 };
-const limit = { timeout: 15_000 };
+const limit = { timeout: 30_000 };
 
 describe('a gateway whose configuration changes', () => {
   it('replaces it at a signal; a request under way ends at the prices it began with', async () => {
@@ -100,6 +100,37 @@ describe('a gateway whose configuration changes', () => {
     expect(await metricOf(gateway, 'lathe_gateway_config_version')).toBe(1);
   });
 
+  it('serves on while its file is being written, and reports by itself what it cannot use', async () => {
+    const { cheap, start, asking } = await world();
+    const gateway = await start(cheap);
+    const sound = readFileSync(cheap, 'utf8');
+    writeFileSync(cheap, '');
+    gateway.kill('SIGUSR2');
+    await gateway.waitFor(
+      'stderr',
+      /stays at version 1, because the new one cannot be used: it has no models/,
+    );
+    expect((await asking(gateway)).status).toBe(200);
+    writeFileSync(cheap, sound.replace('[limits]', '[limits]\nshared = true'));
+    await gateway.waitFor('stderr', /cannot be used: limits.shared changes only with a restart/);
+    expect(await metricOf(gateway, 'lathe_gateway_config_reloads_total', 'refused')).toBe(2);
+    expect((await asking(gateway)).status).toBe(200);
+  });
+
+  it('counts a request once while it is under way', async () => {
+    const { provider, cheap, start, asking } = await world();
+    const gateway = await start(cheap);
+    provider.script([{ say, delayMs: 1500 }]);
+    const inFlight = () => metricOf(gateway, 'lathe_gateway_requests_in_flight');
+    for (const stream of [false, true]) {
+      const answer = asking(gateway, 'chat', stream);
+      await expect.poll(inFlight).toBeGreaterThanOrEqual(1);
+      expect(await inFlight()).toBe(1);
+      await (await answer).text();
+      await expect.poll(inFlight).toBe(0);
+    }
+  });
+
   it('sees by itself that its file was replaced behind a symbolic link, and applies new limits', async () => {
     const { cheap, dear, start, asking } = await world();
     const link = `${cheap}.link`;
@@ -134,9 +165,16 @@ describePostgres('two gateways of a database', (freshPostgres) => {
     );
     expect(await metricOf(two, 'lathe_gateway_config_newest')).toBe(0);
     expect((await asking(two, 'chat-other')).status).toBe(404);
+    // A reload on request makes this one's file the newest version.
+    two.kill('SIGUSR2');
+    await two.waitFor('stderr', /has not changed/);
+    expect(await metricOf(two, 'lathe_gateway_config_newest')).toBe(1);
+    await one.waitFor('stderr', /another gateway of this database serves version 3 /);
+    one.kill('SIGUSR2');
+    await two.waitFor('stderr', /serves version 4 /);
     writeFileSync(copy, readFileSync(dear));
     await expect.poll(() => metricOf(two, 'lathe_gateway_config_newest'), limit).toBe(1);
-    for (const gateway of [one, two]) expect(await metricOf(gateway, 'lathe_gateway_config_version')).toBe(2);
+    for (const gateway of [one, two]) expect(await metricOf(gateway, 'lathe_gateway_config_version')).toBe(4);
     expect((await asking(two, 'chat-other')).status).toBe(200);
   });
 });

@@ -21,14 +21,13 @@ export class Budgets {
 
   /**
    * Sets the budget of a key or an account for a period. It counts requests that are sent from then on. If there is one for
-   * this period, its amount and time zone are changed; what is spent stays spent.
+   * this period, its amount is changed, and its time zone where one is given; what is spent stays spent.
    * @throws LedgerError
    */
   async set({ owner, period, timeZone, amount }: NewBudget): Promise<Budget> {
     if (amount < 0n || amount > maxCredit)
       throw invalid(`A budget must be from 0 to ${maxCredit} nanodollars, got ${amount}.`);
     const parsed = parse(period, timeZone);
-    const time_zone = parsed.kind === 'calendar' ? parsed.timeZone : null;
     const newId = `b_${randomBytes(8).toString('hex')}`;
     let id = newId;
     return await this.#log.apply(
@@ -39,6 +38,12 @@ export class Budgets {
             : (await findKeyById(tx, owner.id)).account_id;
         const ownerId = owner.kind === 'account' ? accountId : owner.id;
         const known = await this.#lock(tx, { ownerId, period });
+        const time_zone =
+          parsed.kind !== 'calendar'
+            ? null
+            : timeZone === undefined && known
+              ? known.time_zone
+              : parsed.timeZone;
         const state = { amount_nanodollars: amount, period, time_zone };
         const logged = { accountId, subject: ownerId, action: 'budget set', after: state };
         if (!known) {

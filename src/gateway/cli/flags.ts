@@ -103,12 +103,12 @@ export const flags = {
   },
   'admin-host': {
     value: 'ADDRESS',
-    help: 'address of the operator listener (default 127.0.0.1); it has no authentication, so keep it private',
+    help: 'address of the operator listener (default 127.0.0.1); its metrics have no authentication, so keep it private',
     read: parseHost,
   },
   'admin-port': {
     value: 'N',
-    help: 'also open the operator listener at this port, with /metrics for Prometheus, /ready and /health; 0 picks a free port',
+    help: 'also open the operator listener at this port, with /metrics for Prometheus, /ready, /health and the admin API; 0 picks a free port',
     read: parseIntegerBetween(0, 65_535),
   },
   'admin-token-file': {

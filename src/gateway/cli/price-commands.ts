@@ -90,6 +90,10 @@ export async function diffCatalog(context: CommandContext): Promise<void> {
     { compared: matched, differences, unlisted, ambiguous: ambiguous.map(({ model }) => model.id) },
     text,
   );
+  if (matched === 0 && priced.length > 0)
+    throw new StartError(
+      'no model could be compared: the list has none of them under the name of its provider',
+    );
   if (differences.length > 0)
     throw new StartError(
       `${pluralize(new Set(differences.map(({ model }) => model)).size, 'model')} of ${matched} differ from the list`,
@@ -140,7 +144,7 @@ function toTable(model: ListedModel, provider: string): ModelTable {
   return {
     id: model.id,
     provider,
-    family: provider,
+    family: model.provider,
     caps: model.caps,
     context_window: model.contextWindow ?? 0,
     ...(model.maxOutputTokens === undefined ? {} : { max_output_tokens: model.maxOutputTokens }),

@@ -3,6 +3,7 @@ import { hostEnvelope, HttpError, type Violation } from '../../http/error.ts';
 import { defineRoute, type Plane, type ResponseSpec, type Route } from '../../http/route.ts';
 import { strictObject } from '../../http/schema/strict.ts';
 import { invalidBodyError } from '../../http/violations.ts';
+import { didYouMean } from '../../words/nearest.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { catalogListSchema, toListBody } from '../catalog/bodies.ts';
 import { parsePeriod, parseTimeZone } from '../budgets/period.ts';
@@ -87,13 +88,14 @@ const keyMembers = {
   cap_usd: notNegative.nullish().describe('Total spending limit; null: none.'),
   expires_at: z.iso
     .datetime({ offset: true, error: 'expected a time in RFC 3339, as "2030-01-31T00:00:00Z"' })
+    .refine((text) => Date.parse(text) > Date.now(), 'is in the past')
     .nullish()
     .describe('null: never.'),
   models: z
     .array(name, { error: 'expected a list of ids of models' })
     .min(1, 'must name at least one model; null admits all')
     .nullish()
-    .describe('The only models that the key may use; null: all.'),
+    .describe('Ids of the only models that the key may use; an alias of one of them works, too. null: all.'),
   requests_per_minute: keyLimit,
   tokens_per_minute: keyLimit,
   concurrency: keyLimit,
@@ -255,6 +257,8 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
       body: changeAccountBody,
       responses: answers(accountSchema, notFound),
       async handle({ body, params }) {
+        if (Object.keys(body).length === 0)
+          throw invalidBodyError([{ path: '', message: 'expected at least one member' }]);
         let row = await findAccount(params['account'] ?? '');
         const parent = typeof body.parent === 'string' ? (await findAccount(body.parent)).id : body.parent;
         if (body.name !== undefined || parent !== undefined)
@@ -437,6 +441,7 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
 const asOperator = (route: Route): Route => ({
   ...route,
   async handle(request) {
+    refuseUnknownParameters(request.query, Object.keys(route.query ?? {}));
     try {
       return await runAs(request.by, () => route.handle(request));
     } catch (error) {
@@ -447,6 +452,17 @@ const asOperator = (route: Route): Route => ({
     }
   },
 });
+
+/** A misspelt parameter would widen the result. */
+function refuseUnknownParameters(query: URLSearchParams, known: readonly string[]): void {
+  const violations = [...new Set(query.keys())]
+    .filter((key) => !known.includes(key))
+    .map((key) => ({
+      path: key.slice(0, 100),
+      message: `unknown parameter${didYouMean(key, known, (near) => `'${near}'`)}; ${known.length === 0 ? 'there is none' : `there are: ${known.join(', ')}`}`,
+    }));
+  if (violations.length > 0) throw invalidBodyError(violations);
+}
 
 function toChanges({
   label,

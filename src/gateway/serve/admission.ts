@@ -176,7 +176,7 @@ async function admit<Facts extends RequestFacts>(
   };
   if (incoming.disconnectSignal.aborted) detachClient();
   else incoming.disconnectSignal.addEventListener('abort', detachClient, { once: true });
-  services.inFlight.add(finished.promise, () => abortController.abort(stoppingError()));
+  services.inFlight.add(finished.promise, () => abortController.abort(stoppingError()), incoming);
   const finish = () => {
     if (!isOpen) return;
     isOpen = false;

@@ -44,7 +44,7 @@ export function createGatewayApp(services: GatewayServices, basePath = ''): Hono
       try {
         if (services.inFlight.isStopping) throw stoppingError();
         const pending = answer(incoming, context.req.param());
-        services.inFlight.add(pending, () => closeIncompleteUpload(incoming));
+        services.inFlight.add(pending, () => closeIncompleteUpload(incoming), incoming);
         const result = await pending;
         if (typeof result.body === 'string')
           span?.end(

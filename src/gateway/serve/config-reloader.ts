@@ -43,7 +43,9 @@ export class ConfigReloader {
   #digest: string;
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<unknown> = Promise.resolve();
-  /** Faults of the last reading by the timer, and whether they were reported: a file that is being written has some. */
+  /** What the timer read last, where it differs from the configuration: a file that is being written changes once more. */
+  #lastRead: string | undefined;
+  /** Faults of the last reading by the timer, and whether they were reported. */
   #faults: { readonly text: string; readonly isReported: boolean } | undefined;
   /** The newest version of other gateways that was reported. */
   #reportedVersion = 0;
@@ -74,9 +76,13 @@ export class ConfigReloader {
   reload(): Promise<ReloadResult> {
     return this.#serialize(async () => {
       const { onNotice } = this.#options;
-      const result = await this.#reload();
+      const next = await this.#read();
+      const result = Array.isArray(next) ? refused(next) : await this.#apply(next);
       this.#reloads[result.outcome]++;
-      if (result.outcome === 'unchanged') onNotice('the configuration was read again and has not changed');
+      if (result.outcome === 'unchanged') {
+        onNotice('the configuration was read again and has not changed');
+        await this.#claim();
+      }
       if (result.outcome === 'refused') this.#reportFaults(result.faults);
       return result;
     });
@@ -88,29 +94,34 @@ export class ConfigReloader {
     return result;
   }
 
-  async #reload(): Promise<ReloadResult> {
-    const { live, versions, read, onReplaced, onNotice } = this.#options;
-    let next: GatewayConfig;
+  /** The configuration of the files, or its faults. */
+  async #read(): Promise<GatewayConfig | string[]> {
     try {
-      next = await read();
+      return await this.#options.read();
     } catch (error) {
-      return {
-        outcome: 'refused',
-        faults: error instanceof UsageError ? error.faults : [errorMessage(error)],
-      };
+      return error instanceof UsageError ? [...error.faults] : [errorMessage(error)];
     }
-    this.#faults = undefined;
+  }
+
+  async #apply(next: GatewayConfig): Promise<ReloadResult> {
+    const { live, onReplaced, onNotice } = this.#options;
     const digest = digestOf(next);
-    if (digest === this.#digest) return { outcome: 'unchanged', version: this.#version };
+    if (digest === this.#digest) {
+      this.#faults = undefined;
+      return { outcome: 'unchanged', version: this.#version };
+    }
     const before = live.current;
+    // A file that was truncated, not a wish.
+    if (next.models.length === 0 && before.models.length > 0)
+      return refused(['it has no models; stop the gateway where it is to serve none']);
     const faults = live.replace(next);
-    if (faults.length > 0) return { outcome: 'refused', faults };
+    if (faults.length > 0) return refused(faults);
+    this.#faults = undefined;
     onReplaced(next);
     this.#digest = digest;
     for (const remark of findRemarks(next)) onNotice(remark);
     // Served from now on, also where the database cannot say so.
-    this.#version = await versions.claim(digest);
-    this.#isNewest = true;
+    await this.#claim();
     const size = `${pluralize(next.models.length, 'model')} of ${pluralize(next.providers.length, 'provider')}`;
     onNotice(
       `version ${this.#version} of the configuration is in force: ${size}; ${describeChanges(before, next)}`,
@@ -118,13 +129,23 @@ export class ConfigReloader {
     return { outcome: 'replaced', version: this.#version };
   }
 
+  /** Makes the present configuration the newest version. */
+  async #claim(): Promise<void> {
+    this.#version = await this.#options.versions.claim(this.#digest);
+    this.#isNewest = true;
+  }
+
   /** What the timer does. */
   async #check(): Promise<void> {
     const { versions, onNotice } = this.#options;
     try {
-      const result = await this.#reload();
-      if (result.outcome === 'replaced') this.#reloads.replaced++;
-      if (result.outcome === 'refused') this.#noteFaults(result.faults);
+      const next = await this.#read();
+      const isSettled = Array.isArray(next) || this.#isReadTwice(digestOf(next));
+      if (isSettled) {
+        const result = Array.isArray(next) ? refused(next) : await this.#apply(next);
+        if (result.outcome === 'replaced') this.#reloads.replaced++;
+        if (result.outcome === 'refused') this.#noteFaults(result.faults);
+      }
       const newest = await versions.latest();
       this.#isNewest = newest === undefined || newest.digest === this.#digest;
       if (newest === undefined || newest.version === this.#reportedVersion) return;
@@ -137,6 +158,13 @@ export class ConfigReloader {
     } catch (error) {
       onNotice(`the version of the configuration cannot be read: ${errorMessage(error)}`);
     }
+  }
+
+  /** Whether the timer read the same at its last reading, or what is in force. */
+  #isReadTwice(digest: string): boolean {
+    const isSame = digest === this.#digest || digest === this.#lastRead;
+    this.#lastRead = digest;
+    return isSame;
   }
 
   /** Reports faults that are still there at the second reading. */
@@ -156,3 +184,5 @@ export class ConfigReloader {
     );
   }
 }
+
+const refused = (faults: readonly string[]): ReloadResult => ({ outcome: 'refused', faults });

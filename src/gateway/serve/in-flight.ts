@@ -1,14 +1,15 @@
 import { WireError } from '../../wires/core/error.ts';
 
-/** An unfinished request: its body is being received, its answer is being sent, or its hold is not settled. */
-interface UnfinishedRequest {
+/** An unfinished part of a request: its body is being received, its answer is being sent, or its hold is not settled. */
+interface UnfinishedPart {
   readonly finished: Promise<unknown>;
   readonly stop: () => void;
+  readonly request: object;
 }
 
 /** The requests that a gateway finishes before it stops. */
 export class InFlight {
-  readonly #unfinished = new Set<UnfinishedRequest>();
+  readonly #unfinished = new Set<UnfinishedPart>();
   #isDraining = false;
   #isStopping = false;
 
@@ -22,15 +23,20 @@ export class InFlight {
     return this.#isStopping;
   }
 
+  /** Number of requests with unfinished parts. */
   get count(): number {
-    return this.#unfinished.size;
+    return new Set([...this.#unfinished].map(({ request }) => request)).size;
   }
 
-  /** @param stop aborts the request */
-  add(finished: Promise<unknown>, stop: () => void): void {
-    const request = { finished, stop };
-    this.#unfinished.add(request);
-    const remove = () => this.#unfinished.delete(request);
+  /**
+   * Adds a part of a request.
+   * @param stop aborts it
+   * @param request the same object for all parts of a request
+   */
+  add(finished: Promise<unknown>, stop: () => void, request: object = {}): void {
+    const part = { finished, stop, request };
+    this.#unfinished.add(part);
+    const remove = () => this.#unfinished.delete(part);
     void finished.then(remove, remove);
     if (this.#isStopping) stop();
   }
