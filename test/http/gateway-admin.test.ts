@@ -181,6 +181,20 @@ describe('the admin API of a gateway', () => {
     expect((await call('GET', '/keys', undefined, 'ada')).status).toBe(401);
     const none = await fetch(`${adminUrl}/admin/v1/keys`);
     expect([none.status, none.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+    // Nothing of the admin API is behind another spelling of its path.
+    for (const path of [
+      '/admin/v1/keys/',
+      '//admin/v1/keys',
+      '/ADMIN/v1/keys',
+      '/admin%2Fv1/keys',
+      '/admin/v1/../v1/keys',
+      '/metrics/../admin/v1/keys',
+    ])
+      for (const method of ['GET', 'HEAD', 'OPTIONS']) {
+        const response = await fetch(`${adminUrl}${path}`, { method });
+        expect([401, 404, 405], `${method} ${path}`).toContain(response.status);
+        expect(await response.text(), path).not.toContain('last4');
+      }
     expect((await fetch(`${adminUrl}/metrics`)).status).toBe(200);
     expect(
       (await fetch(`${gateway.url}/admin/v1/keys`, { headers: { authorization: `Bearer ${tokens.ada}` } }))

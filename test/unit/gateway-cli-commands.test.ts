@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { commandNames, parseGatewayArgs } from '../../src/gateway/cli/commands.ts';
 import { gatewayMain } from '../../src/gateway/cli/main.ts';
-import { formatDollars, parseNanodollars } from '../../src/gateway/cli/money.ts';
+import { formatDollars, parseNanodollars } from '../../src/gateway/ledger/money.ts';
 import { openGatewayDatabase } from '../../src/gateway/cli/gateway-database.ts';
 import type { CliEnvironment, ServeOptions } from '../../src/gateway/cli/types.ts';
 import { ledgerOn, reservation, settlement } from '../support/ledger.ts';

@@ -11,7 +11,7 @@ import {
 import type { UsageQuery } from '../../src/gateway/usage/report.ts';
 import { usageSums } from '../../src/gateway/usage/rollups.ts';
 import { otherTag, readTag, TagLimiter } from '../../src/gateway/usage/tags.ts';
-import { toUsd } from '../../src/gateway/usage/bodies.ts';
+import { toUsd } from '../../src/gateway/ledger/money.ts';
 import { describeStores } from '../support/databases.ts';
 import {
   ending,

@@ -4,7 +4,7 @@ import { UsageError } from '../../config/usage.ts';
 import { toAccountBody } from '../ledger/bodies.ts';
 import { LedgerError } from '../ledger/errors.ts';
 import type { Ledger } from '../ledger/types.ts';
-import { formatDollars, parseNanodollars } from './money.ts';
+import { formatDollars, parseNanodollars } from '../ledger/money.ts';
 import {
   findAccount,
   writeResult,

@@ -10,7 +10,7 @@ import {
   withDatabase,
   writeResult,
 } from './command-context.ts';
-import { formatDollars } from './money.ts';
+import { formatDollars } from '../ledger/money.ts';
 
 /** `budget set`: sets or changes the budget of a key or an account for a period. */
 export async function setBudget(context: CommandContext): Promise<void> {

@@ -4,7 +4,7 @@ import { parsePeriod, parseTimeZone } from '../budgets/period.ts';
 import { maxKeyLimits } from '../ledger/checks.ts';
 import { logFormats } from '../serve/request-log.ts';
 import { parseUsageDimensions, parseUsageSince, parseUsageUntil } from '../usage/query.ts';
-import { parseNanodollars } from './money.ts';
+import { parseNanodollars } from '../ledger/money.ts';
 
 interface Flag<T> {
   /** Placeholder of the value in the help text. */

@@ -6,7 +6,7 @@ import { toKeyBody } from '../ledger/bodies.ts';
 import type { KeyChanges, KeyRow } from '../ledger/types.ts';
 import type { GatewayFile } from '../config/gateway-file.ts';
 import { commands } from './commands.ts';
-import { formatDollars } from './money.ts';
+import { formatDollars } from '../ledger/money.ts';
 import {
   findAccount,
   writeResult,

@@ -4,7 +4,7 @@ import { toTotalsBody, toUsageBody } from '../usage/bodies.ts';
 import { parseUsageSince, toDay, type UsageDimension } from '../usage/query.ts';
 import { compareGroups, sumOf, type UsageLine, type UsageTotals } from '../usage/report.ts';
 import { type CommandContext, findAccount, withDatabase, writeResult } from './command-context.ts';
-import { formatDollars } from './money.ts';
+import { formatDollars } from '../ledger/money.ts';
 
 const sumHeadings = ['REQUESTS', 'PROMPT', 'CACHED', 'COMPLETION', 'SPEND'];
 

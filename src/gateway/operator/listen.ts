@@ -6,7 +6,7 @@ import { openapiDocument } from '../../http/openapi.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
 import { openapi } from '../../api-docs/schema.ts';
 import type { Gateway } from '../open.ts';
-import { adminPrefix, operatorAccess } from './access.ts';
+import { operatorAccess } from './access.ts';
 import { createAdminPlane } from './admin-plane.ts';
 import type { AdminTokens } from './admin-tokens.ts';
 import { createOperatorPlane, type OperatorPlaneOptions } from './plane.ts';
@@ -48,9 +48,6 @@ const documentRoute = (planes: () => readonly Plane[], version: string) => {
     operationId: 'getOpenApi',
     summary: 'Get the OpenAPI document of this listener',
     responses: { 200: { description: 'OpenAPI 3.1.', content: { 'application/json': openapi } } },
-    handle: () =>
-      Response.json(
-        (document ??= openapiDocument(planes(), version, (_, { path }) => path.startsWith(adminPrefix))),
-      ),
+    handle: () => Response.json((document ??= openapiDocument(planes(), version, () => false))),
   });
 };

@@ -6,7 +6,7 @@ import type { GatewayMetrics } from '../../telemetry/gateway-metrics.ts';
 import { ProcessMetrics } from '../../telemetry/process-metrics.ts';
 import { formatExposition } from '../../telemetry/prometheus-text.ts';
 import type { Gateway } from '../open.ts';
-import { operatorErrorSchema } from './admin-plane.ts';
+import { operatorErrorSchema } from './admin-schemas.ts';
 
 export interface OperatorPlaneOptions {
   readonly gateway: Pick<Gateway, 'state' | 'checkReady'>;

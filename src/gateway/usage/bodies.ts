@@ -1,6 +1,7 @@
 /** Response bodies of usage reports. */
 import { z } from 'zod';
 import { nanodollarsToJson } from '../catalog/bodies.ts';
+import { toUsd } from '../ledger/money.ts';
 import { usageDimensions, type UsageDimension, type UsagePeriod } from './query.ts';
 import { sumOf, type UsageLine, type UsageTotals } from './report.ts';
 
@@ -35,12 +36,6 @@ export const usageSchema = z
     total: z.object(totals).meta({ id: 'UsageTotal' }),
   })
   .meta({ id: 'Usage' });
-
-/** Formats nanodollars as US dollars: decimal text without a sign for the currency, with all nine decimals. */
-export function toUsd(nano: bigint): string {
-  const digits = String(nano < 0n ? -nano : nano).padStart(10, '0');
-  return `${nano < 0n ? '-' : ''}${digits.slice(0, -9)}.${digits.slice(-9)}`;
-}
 
 export const toTotalsBody = (sums: UsageTotals): z.infer<typeof usageSchema>['total'] => ({
   requests: Number(sums.requests),

@@ -1,4 +1,4 @@
-import type { Nano } from '../ledger/types.ts';
+import type { Nano } from './types.ts';
 
 const decimals = 9;
 const nanoPerDollar = 10n ** BigInt(decimals);
@@ -14,9 +14,14 @@ export function parseNanodollars(text: string): Nano {
   return sign === '-' ? -nano : nano;
 }
 
-/** Formats an amount in full, with at least the cents: `$5.00`, `-$0.000000001`. */
-export function formatDollars(nano: Nano): string {
+/** Formats an amount as decimal text with all nine decimals: `5.000000000`. */
+export function toUsd(nano: Nano): string {
   const digits = String(nano < 0n ? -nano : nano).padStart(decimals + 1, '0');
-  const fraction = digits.slice(-decimals).replace(/0{1,7}$/, '');
-  return `${nano < 0n ? '-' : ''}$${digits.slice(0, -decimals)}.${fraction}`;
+  return `${nano < 0n ? '-' : ''}${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`;
 }
+
+/** Formats an amount in full, with at least the cents: `$5.00`, `-$0.000000001`. */
+export const formatDollars = (nano: Nano): string =>
+  toUsd(nano)
+    .replace(/0{1,7}$/, '')
+    .replace(/^-?/, '$&$$');
