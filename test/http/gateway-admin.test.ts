@@ -182,7 +182,7 @@ describe('the admin API of a gateway', () => {
     const none = await fetch(`${adminUrl}/admin/v1/keys`);
     expect([none.status, none.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
     // Nothing of the admin API is behind another spelling of its path.
-    for (const path of [
+    for (const spelling of [
       '/admin/v1/keys/',
       '//admin/v1/keys',
       '/ADMIN/v1/keys',
@@ -191,9 +191,9 @@ describe('the admin API of a gateway', () => {
       '/metrics/../admin/v1/keys',
     ])
       for (const method of ['GET', 'HEAD', 'OPTIONS']) {
-        const response = await fetch(`${adminUrl}${path}`, { method });
-        expect([401, 404, 405], `${method} ${path}`).toContain(response.status);
-        expect(await response.text(), path).not.toContain('last4');
+        const response = await fetch(`${adminUrl}${spelling}`, { method });
+        expect([401, 404, 405], `${method} ${spelling}`).toContain(response.status);
+        expect(await response.text(), spelling).not.toContain('last4');
       }
     expect((await fetch(`${adminUrl}/metrics`)).status).toBe(200);
     expect(
