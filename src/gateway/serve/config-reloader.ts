@@ -40,6 +40,8 @@ export class ConfigReloader {
   readonly #reloads = { replaced: 0, unchanged: 0, refused: 0 };
   #version = 0;
   #isNewest = true;
+  /** Whether the database numbers the configuration in force; the timer tries until it does. */
+  #isClaimed = false;
   #digest: string;
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<unknown> = Promise.resolve();
@@ -61,8 +63,8 @@ export class ConfigReloader {
 
   /** Numbers the present configuration, and begins to read the files. */
   async start(): Promise<void> {
-    const { versions, intervalMs = defaultIntervalMs } = this.#options;
-    this.#version = await versions.claim(this.#digest);
+    const { intervalMs = defaultIntervalMs } = this.#options;
+    await this.#claim();
     this.#timer = setInterval(() => void this.#serialize(() => this.#check()), intervalMs).unref();
   }
 
@@ -72,7 +74,7 @@ export class ConfigReloader {
     await this.#running;
   }
 
-  /** Reads the files and replaces the configuration. Reports what it did. Rejects only where the database fails. */
+  /** Reads the files and replaces the configuration. Reports what it did. */
   reload(): Promise<ReloadResult> {
     return this.#serialize(async () => {
       const { onNotice } = this.#options;
@@ -81,6 +83,7 @@ export class ConfigReloader {
       this.#reloads[result.outcome]++;
       if (result.outcome === 'unchanged') {
         onNotice('the configuration was read again and has not changed');
+        this.#isClaimed = false;
         await this.#claim();
       }
       if (result.outcome === 'refused') this.#reportFaults(result.faults);
@@ -121,18 +124,27 @@ export class ConfigReloader {
     this.#digest = digest;
     for (const remark of findRemarks(next)) onNotice(remark);
     // Served from now on, also where the database cannot say so.
+    this.#isClaimed = false;
     await this.#claim();
     const size = `${pluralize(next.models.length, 'model')} of ${pluralize(next.providers.length, 'provider')}`;
     onNotice(
-      `version ${this.#version} of the configuration is in force: ${size}; ${describeChanges(before, next)}`,
+      `${this.#isClaimed ? `version ${this.#version} of the` : 'a new'} configuration is in force: ${size}; ${describeChanges(before, next)}`,
     );
     return { outcome: 'replaced', version: this.#version };
   }
 
-  /** Makes the present configuration the newest version. */
+  /** Makes the present configuration the newest version, unless it was already. A failure is reported. */
   async #claim(): Promise<void> {
-    this.#version = await this.#options.versions.claim(this.#digest);
-    this.#isNewest = true;
+    if (this.#isClaimed) return;
+    try {
+      this.#version = await this.#options.versions.claim(this.#digest);
+      this.#isNewest = true;
+      this.#isClaimed = true;
+    } catch (error) {
+      this.#options.onNotice(
+        `the version of the configuration in force cannot be stored: ${errorMessage(error)}`,
+      );
+    }
   }
 
   /** What the timer does. */
@@ -146,6 +158,8 @@ export class ConfigReloader {
         if (result.outcome === 'replaced') this.#reloads.replaced++;
         if (result.outcome === 'refused') this.#noteFaults(result.faults);
       }
+      await this.#claim();
+      if (!this.#isClaimed) return;
       const newest = await versions.latest();
       this.#isNewest = newest === undefined || newest.digest === this.#digest;
       if (newest === undefined || newest.version === this.#reportedVersion) return;
