@@ -224,6 +224,31 @@ api_key_env = "KEY"
     },
   );
 
+  it('`catalog diff` compares every deployment of a model', async () => {
+    const models = { m: { cost: { input: 1, output: 2 }, limit: { context: 1000, output: 100 } } };
+    const dear = { m: { ...models.m, cost: { input: 50, output: 90 } } };
+    const prices = fileOf('two.json', { east: { models }, west: { models: dear } });
+    const providerOf = (id: string) => head.replace('"oai"', `"${id}"`);
+    const deploymentOf = (provider: string) => `[[models.deployments]]\nprovider = "${provider}"\n`;
+    const config = fileOf(
+      'two.toml',
+      `${providerOf('east')}${providerOf('west')}[[models]]
+id = "m"
+family = "openai"
+caps = ["chat"]
+context_window = 1000
+max_output_tokens = 100
+in_usd_per_mtok = "1"
+out_usd_per_mtok = "2"
+${deploymentOf('east')}${deploymentOf('west')}`,
+    );
+    const { code, out, err } = await run('catalog', 'diff', prices, '--config', config);
+    expect(err).toContain('1 model of 2 differ');
+    expect(code).toBe(1);
+    expect(out).toMatch(/^m \(west\) +in_usd_per_mtok +1 +50$/m);
+    expect(out).not.toContain('m (east)');
+  });
+
   it('say what is wrong with a list, a provider and a model', async () => {
     const prices = fileOf('prices.json', modelsDev);
     expect(await run('catalog', 'import', join(folder, 'none'), '--provider', 'x')).toMatchObject({

@@ -9,7 +9,7 @@ import { pluralize } from '../../words/count.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { type ListedModel, readPriceList } from '../catalog/price-list.ts';
 import { formatUsdPerMtok, priceOf, type RateCard } from '../catalog/rate-card.ts';
-import type { Model, Price } from '../catalog/types.ts';
+import { type Model, type Price, servedModels } from '../catalog/types.ts';
 import {
   type CommandContext,
   positional,
@@ -62,7 +62,9 @@ export async function importCatalog(context: CommandContext): Promise<void> {
 export async function diffCatalog(context: CommandContext): Promise<void> {
   const { models } = await readList(context);
   const config = await (await readConfig(context)).config();
-  const priced = config.models.filter(({ provider }) => provider.wire !== 'lathe');
+  const priced = config.models
+    .flatMap((model) => servedModels(model).map((served) => ({ ...served, id: labelOf(model, served) })))
+    .filter(({ provider }) => provider.wire !== 'lathe');
   const compared = priced.map((model) => ({ model, entries: entriesOf(models, model) }));
   const unlisted = compared.filter(({ entries }) => entries.length === 0).map(({ model }) => model.id);
   const ambiguous = compared.filter(({ entries }) => entries.length > 1);
@@ -99,6 +101,10 @@ export async function diffCatalog(context: CommandContext): Promise<void> {
       `${pluralize(new Set(differences.map(({ model }) => model)).size, 'model')} of ${matched} differ from the list`,
     );
 }
+
+/** A model's id, with the provider where it has several deployments. */
+const labelOf = (model: Model, { provider }: Model): string =>
+  servedModels(model).length > 1 ? `${model.id} (${provider.id})` : model.id;
 
 async function readList(context: CommandContext): Promise<{ readonly models: readonly ListedModel[] }> {
   const path = positional(context, 0);
