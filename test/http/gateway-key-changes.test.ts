@@ -48,6 +48,18 @@ describe('the next request after a change of its key', () => {
     expect(row).toMatchObject({ spent: 3n * cost, held: 0n, cap: undefined, revision: 3n });
   });
 
+  it('counts once, although it is checked again', async () => {
+    const { ledger } = served.books;
+    const fresh = await served.customer();
+    await ledger.updateKey(fresh.keyId, { requestsPerMinute: 3 });
+    customer = fresh;
+    expect((await chat()).status).toBe(200);
+    // The gateway has the key in its cache with the label of before.
+    await ledger.updateKey(fresh.keyId, { label: 'changed' });
+    expect((await chat()).status).toBe(200);
+    expect((await chat()).status).toBe(200);
+  });
+
   it("has the key's own limits", async () => {
     const { ledger } = served.books;
     const limited = {

@@ -18,6 +18,12 @@ export const limitsOf = (key: KeyRow, defaults: KeyLimits): KeyLimits => ({
   tokensPerMinute: key.tokensPerMinute ?? defaults.tokensPerMinute,
 });
 
+/** Whether two states of a key have the same limits. */
+export const hasSameLimits = (one: KeyRow, other: KeyRow): boolean =>
+  one.concurrency === other.concurrency &&
+  one.requestsPerMinute === other.requestsPerMinute &&
+  one.tokensPerMinute === other.tokensPerMinute;
+
 /** The 429 of a limit. By design it does not report the remaining quota, only `Retry-After: 1`. */
 export function limitError(
   limit: LimitKind,

@@ -1,5 +1,5 @@
 import type { Caller, Resolution } from '../access/types.ts';
-import { limitsOf } from '../access/limits.ts';
+import { hasSameLimits, limitsOf, type Permit } from '../access/limits.ts';
 import { estimateInputTokens } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { invalidApiKey } from '../errors.ts';
@@ -71,6 +71,35 @@ export async function admitRequest<Facts extends RequestFacts>(
   incoming: IncomingRequest,
   rules: RequestRules<Facts>,
 ): Promise<AdmittedRequest<Facts> | OutgoingResponse> {
+  const taken: TakenPermit = { permit: undefined };
+  try {
+    const admitted = await admitByCurrentKey(services, incoming, rules, taken);
+    if (admitted instanceof OutgoingResponse) leave(taken);
+    return admitted;
+  } catch (error) {
+    leave(taken);
+    throw error;
+  }
+}
+
+/** The permit of a request. It stays when the request is checked again under the same limits, so that it counts once. */
+interface TakenPermit {
+  permit: Permit | undefined;
+}
+
+/** Gives up the permit of a request that is not sent. */
+function leave(taken: TakenPermit): void {
+  taken.permit?.release();
+  taken.permit?.countTokens(0);
+  taken.permit = undefined;
+}
+
+async function admitByCurrentKey<Facts extends RequestFacts>(
+  services: GatewayServices,
+  incoming: IncomingRequest,
+  rules: RequestRules<Facts>,
+  taken: TakenPermit,
+): Promise<AdmittedRequest<Facts> | OutgoingResponse> {
   const { authenticator } = services;
   let caller: Caller | undefined;
   let body: JsonObjectBody | undefined;
@@ -78,12 +107,14 @@ export async function admitRequest<Facts extends RequestFacts>(
     try {
       caller ??= await authenticate(services, incoming);
       body ??= await readBody(services, incoming, caller);
-      const admitted = await admit(services, incoming, rules, { caller, body });
+      const admitted = await admit(services, incoming, rules, { caller, body, taken });
       if (admitted instanceof OutgoingResponse) await authenticator.confirm(incoming.header);
       return admitted;
     } catch (error) {
       if (error instanceof KeyChangedError) {
+        const before = caller;
         caller = await authenticator.confirm(incoming.header);
+        if (before && !hasSameLimits(before.key, caller.key)) leave(taken);
         continue;
       }
       if (!(error instanceof WireError)) throw error;
@@ -122,12 +153,15 @@ async function admit<Facts extends RequestFacts>(
   services: GatewayServices,
   incoming: IncomingRequest,
   rules: RequestRules<Facts>,
-  request: { readonly caller: Caller; readonly body: JsonObjectBody },
+  request: { readonly caller: Caller; readonly body: JsonObjectBody; readonly taken: TakenPermit },
 ): Promise<AdmittedRequest<Facts> | OutgoingResponse> {
   const parsed = await parseRequest(services, incoming, rules, request);
   if (parsed instanceof OutgoingResponse) return parsed;
   const { caller, facts, resolution, idempotency } = parsed;
-  const permit = await services.limiter.acquire(caller, estimateInputTokens(facts));
+  const permit = (request.taken.permit ??= await services.limiter.acquire(
+    caller,
+    estimateInputTokens(facts),
+  ));
   const maxTokensOf = (candidate: Candidate) => rules.maxTokensOf(candidate, facts);
   const { wire } = rules;
   const holdRequest: HoldRequest = {
@@ -144,16 +178,10 @@ async function admit<Facts extends RequestFacts>(
   try {
     hold = await Hold.place(services.ledger, incoming, holdRequest);
   } catch (error) {
-    permit.release();
-    permit.countTokens(0);
     if (error instanceof InvalidKeyError) throw invalidApiKey();
     throw error;
   }
-  if (hold instanceof OutgoingResponse) {
-    permit.release();
-    permit.countTokens(0);
-    return hold;
-  }
+  if (hold instanceof OutgoingResponse) return hold;
   const finished = Promise.withResolvers<void>();
   const abortController = new AbortController();
   let isOpen = true;
