@@ -221,7 +221,7 @@ describe('the admin API of a gateway', () => {
 
 it('a file of tokens with faults is refused, without repeating a token', async () => {
   const file = join(freshDataDir(), 'tokens');
-  writeFileSync(file, `ada short\nbob\nada ${tokens.ada}\nada ${tokens.bob}\n`);
+  writeFileSync(file, `ada short\nbob\nada ${tokens.ada}\nada ${tokens.bob}\neve ${tokens.ada}\n`);
   const run = async (...flags: string[]) => {
     const child = startGateway([
       'serve',
@@ -240,6 +240,7 @@ it('a file of tokens with faults is refused, without repeating a token', async (
   expect(err).toMatch(/tokens:1: the token of ada: expected at least 24/);
   expect(err).toMatch(/tokens:2: expected NAME TOKEN/);
   expect(err).toMatch(/tokens:4: there are two tokens of ada/);
+  expect(err).toMatch(/tokens:5: eve has the token of another operator/);
   expect(err).not.toContain(tokens.bob);
   expect((await run('--admin-token-file', file)).err).toContain('--admin-token-file needs --admin-port');
 });

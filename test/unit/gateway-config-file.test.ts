@@ -429,6 +429,11 @@ to = []
       [/\/etc\/lathe\/no\.key: there is no such file/],
     ],
     [
+      'a webhook with a user in its URL',
+      '[webhook]\nurl = "https://me:pw@x.test"\nsecret_env = "HOOK"',
+      [/:2: webhook\.url: must not hold a user or password/],
+    ],
+    [
       'a webhook without a secret, with a wrong URL and an unknown key',
       '[webhook]\nurl = "ftp://x"\nurls = 1',
       [/:2: webhook\.url: expected an http:\/\/ or https:\/\/ URL/, /:3: webhook\.urls: unknown key/],

@@ -27,10 +27,12 @@ const webUrl = textSchema.superRefine((value, context) => {
     context.addIssue('must not hold a user or password; name the key with api_key_env or api_key_file');
   else if (url.search !== '' || url.hash !== '') context.addIssue('must end with its path, without ? and #');
 });
-const webhookUrl = textSchema.refine(
-  (value) => /^https?:\/\//i.test(value) && URL.canParse(value),
-  'expected an http:// or https:// URL',
-);
+const webhookUrl = textSchema.superRefine((value, context) => {
+  const url = /^https?:\/\//i.test(value) && URL.canParse(value) ? new URL(value) : undefined;
+  if (url === undefined) context.addIssue('expected an http:// or https:// URL');
+  else if (url.username !== '' || url.password !== '')
+    context.addIssue('must not hold a user or password: requests are signed instead');
+});
 export const providerId = textSchema.regex(
   /^[a-z][a-z0-9-]{0,31}$/,
   'expected a lower-case letter and up to 31 lower-case letters, digits and dashes',

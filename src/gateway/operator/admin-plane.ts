@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { hostEnvelope, HttpError, type Violation } from '../../http/error.ts';
 import { defineRoute, type Plane, type ResponseSpec, type Route } from '../../http/route.ts';
 import { strictObject } from '../../http/schema/strict.ts';

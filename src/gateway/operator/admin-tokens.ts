@@ -57,6 +57,8 @@ export async function readAdminTokens(
       faults.push(`${at}: expected NAME TOKEN; a name has up to 64 letters, digits and . _ - @`);
     else if (!isToken(token)) faults.push(`${at}: the token of ${name}: ${tokenError}`);
     else if (tokens.some((one) => one.name === name)) faults.push(`${at}: there are two tokens of ${name}`);
+    else if (tokens.some((one) => one.token === token))
+      faults.push(`${at}: ${name} has the token of another operator; changes are logged by its owner's name`);
     else tokens.push({ name, token });
   }
   if (tokens.length === 0 && faults.length === 0) faults.push(`${where} ${path}: it has no line NAME TOKEN`);
