@@ -48,15 +48,18 @@ export class BatchBudgets {
     return (this.#ancestors.get(accountId) ?? []).some(({ disabled_at }) => disabled_at !== null);
   }
 
-  /** Finds the first budget that does not cover a hold, and gives notice of the first refusal of its period: those of the key, of its account, and of the accounts above. */
-  findExceeded(hold: HoldRow): Budget | undefined {
+  /**
+   * Finds the first budget that does not cover a hold: those of the key, of its account, and of the accounts above.
+   * @param isTrial a smaller hold is tried next; otherwise the first refusal of the budget's period gives notice
+   */
+  findExceeded(hold: HoldRow, isTrial = false): Budget | undefined {
     // What the caller pays to its provider costs nothing here.
     if (hold.amount === 0n) return undefined;
     for (const budget of this.#ofRequest(hold)) {
       const at = hold.reserved_at;
       const state = advance(budget, at);
       if (state.spent + state.held + hold.amount <= state.amount) continue;
-      if (parseNoticed(state.noticed).refused === undefined)
+      if (!isTrial && parseNoticed(state.noticed).refused === undefined)
         this.#budgets.set(state.id, this.#notice(state, ['refused'], at));
       return toBudget(state, at, hold.amount);
     }

@@ -9,7 +9,7 @@ const picoPerNano = 1000n;
 const maxReportedTokens = 1e9;
 
 /** Billed tokens. Reports that are negative or not a number count as 0. */
-const billedTokens = (tokens: number): bigint =>
+export const billedTokens = (tokens: number): bigint =>
   Number.isFinite(tokens) && tokens > 0 ? BigInt(Math.ceil(Math.min(tokens, maxReportedTokens))) : 0n;
 
 const ceilToNanodollars = (pico: bigint): bigint => (pico + picoPerNano - 1n) / picoPerNano;

@@ -131,7 +131,7 @@ export class LedgerBatch {
     return { accounts, keys, budgets, notices, opened, claims, usage, ...this.#pendingRows };
   }
 
-  #reserve({ hold, bodyHash, keyRevision }: Operation & { kind: 'reserve' }): ReserveResult {
+  #reserve({ hold, bodyHash, keyRevision, isTrial }: Operation & { kind: 'reserve' }): ReserveResult {
     // A repetition after a commit with an unknown outcome.
     if (this.#holds.has(hold.request_id) || this.#requests.has(hold.request_id))
       return { outcome: 'reserved' };
@@ -154,7 +154,7 @@ export class LedgerBatch {
       const remaining = key.cap - key.spent - key.held;
       if (remaining < hold.amount) return { outcome: 'key_spend_cap_exceeded', remaining };
     }
-    const budget = this.#budgets.findExceeded(hold);
+    const budget = this.#budgets.findExceeded(hold, isTrial);
     if (budget) return { outcome: 'budget_exceeded', budget, balance };
     account.held += hold.amount;
     key.held += hold.amount;

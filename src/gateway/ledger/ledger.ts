@@ -136,7 +136,7 @@ class StoredLedger implements Ledger {
   }
 
   async reserve(reservation: Reservation): Promise<ReserveResult> {
-    const { requestId, idempotency, keyRevision } = reservation;
+    const { requestId, idempotency, keyRevision, isTrial = false } = reservation;
     // A repeated reservation uses the hold that may have been written the first time.
     const earlierHold = this.#ownHolds.get(requestId) ?? this.#unsettled.get(requestId)?.hold;
     const hold = earlierHold ?? toHoldRow(reservation, this.#store.replicaId, this.#store.time());
@@ -147,6 +147,7 @@ class StoredLedger implements Ledger {
         hold,
         bodyHash: idempotency?.bodyHash,
         keyRevision,
+        isTrial,
       })) as ReserveResult;
       if (reserved.outcome === 'reserved' && !this.#ownHolds.has(requestId))
         this.#ownHolds.set(requestId, hold);

@@ -24,6 +24,8 @@ export type Operation =
       readonly bodyHash: string | undefined;
       /** The revision of the key that the request was checked against; undefined: any. */
       readonly keyRevision: bigint | undefined;
+      /** A budget that refuses it gives no notice. */
+      readonly isTrial: boolean;
     }
   | {
       readonly kind: 'finish';

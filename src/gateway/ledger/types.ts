@@ -28,6 +28,8 @@ export interface Reservation {
   readonly tag?: string;
   /** The revision of the key that the request was checked against; undefined: any. */
   readonly keyRevision?: bigint;
+  /** A smaller amount is tried where this one is refused, so a budget that refuses it gives no notice. */
+  readonly isTrial?: boolean;
   /** Claims the idempotency key in the same transaction. */
   readonly idempotency?: { readonly key: string; readonly bodyHash: string };
 }

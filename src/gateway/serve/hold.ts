@@ -1,11 +1,11 @@
 import type { Caller } from '../access/types.ts';
 import { budgetError } from '../budgets/refusal.ts';
-import { maxCost, costOf, estimateCost, estimateMinCost } from '../catalog/price.ts';
+import { billedTokens, maxCost, costOf, estimateCost, estimateMinCost } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Cost, Usage } from '../../wires/core/types.ts';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import { maxMoney } from '../ledger/index.ts';
-import type { Ledger, Reservation, Settlement, StoredAnswer } from '../ledger/types.ts';
+import type { Ledger, Nano, Reservation, ReserveResult, Settlement, StoredAnswer } from '../ledger/types.ts';
 import type { RequestFacts } from '../../wires/core/wire.ts';
 import type { OutgoingResponse } from '../../http/deliver.ts';
 import type { IncomingRequest } from './incoming-request.ts';
@@ -31,9 +31,12 @@ export interface HoldRequest {
 /** How a request ended, for its row in the request log. */
 export type HoldOutcome = Pick<Settlement, 'status' | 'outcome'> & { readonly answer?: StoredAnswer };
 
-/** All tokens of a request, input and output. */
-const totalTokens = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output }: Usage): number =>
-  fresh + cacheWrite + cacheWrite1h + cacheRead + output;
+/** All tokens of a request that count, input and output. */
+export const totalTokens = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output }: Usage): number =>
+  [fresh, cacheWrite, cacheWrite1h, cacheRead, output].reduce(
+    (sum, tokens) => sum + Number(billedTokens(tokens)),
+    0,
+  );
 
 const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
 
@@ -47,6 +50,20 @@ export const estimateCostOf = (
   facts: RequestFacts,
   maxTokens: number,
 ): bigint => (credential.kind === 'byok' ? 0n : estimateCost({ model, facts, maxTokens }));
+
+/** The amount that could be held instead; undefined where a smaller one does not help. */
+function availableOf(result: ReserveResult): Nano | undefined {
+  switch (result.outcome) {
+    case 'insufficient_allowance':
+      return result.balance;
+    case 'key_spend_cap_exceeded':
+      return result.remaining;
+    case 'budget_exceeded':
+      return result.budget.amount - result.budget.spent - result.budget.held;
+    default:
+      return undefined;
+  }
+}
 
 /** Parses `x-svc-max-cost-nanousd`, in whole nanodollars. @throws WireError 400 */
 function parseCostCeiling(header: string | undefined): bigint | undefined {
@@ -139,6 +156,7 @@ export class Hold {
         byok: isByok(chosen),
         tag: holdRequest.tag,
         keyRevision: caller.key.revision,
+        isTrial: maxAmount > cheapest,
         ...(holdRequest.idempotency ? { idempotency: holdRequest.idempotency } : {}),
       };
     };
@@ -164,10 +182,12 @@ export class Hold {
     let candidates = affordable;
     let reservation = reservationFor(candidates);
     let result = await ledger.reserve(reservation);
-    for (const amount of [maxOf(preferred), cheapest]) {
-      if (['reserved', 'idempotency', 'key_changed'].includes(result.outcome)) break;
-      if (amount >= reservation.amount) continue;
-      candidates = candidates.filter((one) => maxOf(one) <= amount);
+    for (;;) {
+      const available = availableOf(result);
+      if (available === undefined || reservation.amount <= cheapest) break;
+      // Those that it covers; at last the cheapest one, whose refusal is the caller's answer.
+      const limit = available < cheapest ? cheapest : available;
+      candidates = candidates.filter((one) => maxOf(one) <= limit);
       reservation = reservationFor(candidates);
       result = await ledger.reserve(reservation);
     }
@@ -195,7 +215,7 @@ export class Hold {
           ),
         );
       case 'budget_exceeded':
-        throw refuse(budgetError(result.budget, needed, result.balance));
+        throw refuse(budgetError(result.budget, caller.accountId, needed, result.balance));
       case 'key_invalid':
         throw new InvalidKeyError();
       case 'key_changed':

@@ -21,7 +21,7 @@ export class UsageReader {
     let hasCounts = false;
     for (const name of members) {
       const value = metadata[name];
-      if (typeof value !== 'number' || !(value >= 0)) continue;
+      if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) continue;
       this.#counts.set(name, value);
       hasCounts = true;
     }
