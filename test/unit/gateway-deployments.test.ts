@@ -436,6 +436,51 @@ describe('a deployment that failed', () => {
   });
 });
 
+describe('a deployment that a reload removes', () => {
+  const modelsOf = (candidates: readonly Candidate[]) => candidates.map(({ model }) => model);
+
+  it('keeps its places while its requests run, also when another reload adds it again', async () => {
+    const { run, router } = world();
+    const candidates = pair({ concurrency: 1 });
+    const end = Promise.withResolvers<void>();
+    expect(await run(candidates, {}, { finished: end.promise })).toBe('a');
+    router.retain([]);
+    router.retain(modelsOf(candidates));
+    expect(await run(candidates)).toBe('b');
+    end.resolve();
+    await end.promise;
+    expect(await run(candidates)).toBe('a');
+  });
+
+  it('is not known any more after its last request, however that ends, and whenever it starts', async () => {
+    const { run, start, router, order } = world();
+    const failing = Promise.withResolvers<string>();
+    const underWay = start(pair(), async ({ candidate }) =>
+      candidate.model.provider.id === 'a' ? await failing.promise : 'b',
+    );
+    await run(pair(), { a: fault(500) });
+    router.retain([]);
+    expect(router.breakers()).toEqual([]);
+    failing.reject(fault(401));
+    expect(await underWay).toBe('b');
+    await Promise.resolve();
+    // A request that was resolved before the reload.
+    const down = fault(500);
+    await expect(run(pair(), { a: down, b: down })).rejects.toBe(down);
+    expect(router.breakers()).toEqual([]);
+    router.retain(modelsOf(pair()));
+    expect(router.breakers()).toEqual([]);
+    expect(namesOf(order(pair()))).toEqual(['a', 'b']);
+  });
+
+  it('leaves what is known about the others', async () => {
+    const { run, router, order } = world();
+    await run(pair(), { a: fault(500) });
+    router.retain(modelsOf(pair()).slice(0, 1));
+    expect(namesOf(order(pair()))).toEqual(['b', 'a']);
+  });
+});
+
 describe('deployments of one provider', () => {
   it('have states of their own, and one breaker in the metrics', async () => {
     const { run, router } = world({ breakerFailures: 1 });
