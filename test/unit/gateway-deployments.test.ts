@@ -481,6 +481,28 @@ describe('a deployment that a reload removes', () => {
   });
 });
 
+it.each([
+  ['key', { apiKey: 'sk-corrected' }],
+  ['base URL', { baseUrls: ['http://corrected/v1'] }],
+])('a deployment whose %s a reload corrects is used at once, without its breaker', async (_, corrected) => {
+  const { run, router, order, clock } = world({ breakerFailures: 2 });
+  for (const caller of ['x', 'y']) {
+    clock.pass(5000);
+    await run(pair(), { a: fault(500) }, { caller });
+  }
+  expect(router.breakers()).toContainEqual({ provider: 'a', model: 'a-model', isOpen: true });
+  const next = pair().map((candidate) => {
+    const { model } = candidate;
+    return model.provider.id === 'a'
+      ? { ...candidate, model: { ...model, provider: { ...model.provider, ...corrected } } }
+      : candidate;
+  });
+  router.retain(next.map(({ model }) => model));
+  expect(router.breakers().some(({ isOpen }) => isOpen)).toBe(false);
+  expect(namesOf(order(next))).toEqual(['a', 'b']);
+  expect(await run(next)).toBe('a');
+});
+
 describe('deployments of one provider', () => {
   it('have states of their own, and one breaker in the metrics', async () => {
     const { run, router } = world({ breakerFailures: 1 });

@@ -154,8 +154,9 @@ interface OperatorState {
 /** The provider of the resident model, which is not in the configuration. */
 const localProvider = 'local';
 
-/** States are kept per model, because one may fail while others work, and per caller credential and base URL. */
-const operatorKey = ({ provider, upstream, id }: Model): string => `${provider.id} ${upstream} ${id}`;
+/** States are kept per model, because one may fail while others work, and per credential and base URL. */
+const operatorKey = ({ provider, upstream, id }: Model): string =>
+  `${provider.id} ${upstream} ${id} ${provider.baseUrls.join(' ')} ${hash('sha256', provider.apiKey ?? '')}`;
 const callerKey = (
   { upstream, id }: Model,
   { provider, baseUrl = '', apiKey }: Extract<Candidate['credential'], { kind: 'byok' }>,
