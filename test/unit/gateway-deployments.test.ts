@@ -145,6 +145,24 @@ describe('the order of deployments', () => {
     );
   });
 
+  it('of sticky models hashes the prefix once', () => {
+    let reads = 0;
+    const facts: OrderFacts = {
+      ...factsOf(),
+      get prefix() {
+        reads += 1;
+        return 'You are helpful.';
+      },
+    };
+    const places = [{ id: 'a' }, { id: 'b' }, { id: 'c' }];
+    const others = deployed(places, { sticky: true }).map((candidate) => ({
+      ...candidate,
+      model: { ...candidate.model, id: 'spare-model' },
+    }));
+    orderCandidates([...deployed(places, { sticky: true }), ...others], facts);
+    expect(reads).toBe(1);
+  });
+
   it('of a sticky model stays the same while a conversation grows', () => {
     const candidates = deployed([{ id: 'a' }, { id: 'b' }, { id: 'c' }], { sticky: true });
     const system = 'You are helpful. '.repeat(100);
