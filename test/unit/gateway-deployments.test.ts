@@ -343,6 +343,30 @@ describe('a failure of a deployment', () => {
     expect(triedNames().toSorted()).toEqual(['a', 'b']);
   });
 
+  it('for good leaves a fallback to the model while another deployment is full or has an open breaker', async () => {
+    const refused = fault(401);
+    const full = world();
+    const [a, b] = deployed([{ id: 'a' }, { id: 'b', concurrency: 1 }]) as [Candidate, Candidate];
+    const end = Promise.withResolvers<void>();
+    await full.run([b], {}, { finished: end.promise });
+    full.triedNames();
+    expect(await full.run([a, b, spare()], { a: refused })).toBe('spare');
+    expect(full.triedNames()).toEqual(['a', 'spare']);
+    await expect(full.run([a, b], { a: refused })).rejects.toBe(refused);
+    end.resolve();
+
+    const broken = world({ breakerFailures: 2 });
+    for (const caller of ['x', 'y'])
+      await broken.run([b], { b: fault(500) }, { caller }).catch(() => undefined);
+    broken.triedNames();
+    expect(await broken.run([a, b, spare()], { a: refused })).toBe('spare');
+    expect(broken.triedNames()).toEqual(['a', 'spare']);
+
+    // One that cannot express the request will not be able to later.
+    const skip = new UntranslatableRequest('no seed there', { cause: refused });
+    await expect(world().run([a, b, spare()], { a: refused, b: skip })).rejects.toBe(refused);
+  });
+
   it('of one host of a pool is retried at another host of the pool', async () => {
     const { run, triedNames, order } = world({ retries: 1 });
     let failures = 1;
