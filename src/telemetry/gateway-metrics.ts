@@ -48,7 +48,7 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
   );
   readonly #attempts = new Counter({
     name: 'lathe_gateway_attempts_total',
-    help: 'Attempts at providers; retried ones failed and were followed by another at the same model.',
+    help: 'Attempts at providers. retried: failed, and another followed after a delay at the same model. failed: the others that failed, also where the next deployment or a fallback was asked at once.',
   });
   readonly #tokens = new Counter({
     name: 'lathe_gateway_tokens_total',

@@ -9,7 +9,7 @@ export interface AttemptEvent {
   readonly responseMs?: number;
   /** `status` is what the caller would get. */
   readonly failure?: { readonly status: number; readonly code: string };
-  /** Delay before the next attempt at the same model; undefined where there is none. */
+  /** Delay before the next attempt at the same model; undefined where there is none, or it follows at once at another deployment. */
   readonly retryDelayMs?: number;
 }
 

@@ -175,6 +175,12 @@ describe('the admin API of a gateway', () => {
       });
       if (code !== 'invalid_request_error') expect(answer.body).toMatchObject({ error: { code } });
     }
+    expect((await call('POST', '/budgets', { usd: '1', per: '12h', time_zone: 'UTC' })).body).toMatchObject({
+      error: {
+        message:
+          'key: expected either `key` or `account`; time_zone: a budget per 12h has no time zone; use day, week or month.',
+      },
+    });
   });
 
   it('is closed without a token of an operator, and metrics stay open', async () => {

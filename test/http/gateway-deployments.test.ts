@@ -143,6 +143,7 @@ async function world(places: Places, options?: Parameters<typeof fileOf>[2]) {
   };
   const requestsOf = () =>
     Object.fromEntries([...providers].map(([id, { requests }]) => [id, requests.length]));
+  const familyOf = (name: string) => metrics.families(gateway.state()).find((family) => family.name === name);
   return {
     providers,
     witness,
@@ -152,8 +153,8 @@ async function world(places: Places, options?: Parameters<typeof fileOf>[2]) {
     usual,
     send,
     requestsOf,
-    metricsOf: (name: string) =>
-      metrics.families(gateway.state()).find((family) => family.name === name)?.samples ?? [],
+    familyOf,
+    metricsOf: (name: string) => familyOf(name)?.samples ?? [],
     customer: (credit: bigint) => customerOf(witness.books, { credit }),
     reload: async (next: Places, nextOptions?: Parameters<typeof fileOf>[2]) => {
       source = fileOf(providers, next, nextOptions);
@@ -339,6 +340,20 @@ describe('the money of deployments', () => {
     expect(failing).not.toEqual([]);
     expect(failing).not.toContain('c');
   });
+});
+
+it('a failure that the next deployment follows at once counts as failed, and the metric says so', async () => {
+  const { send, familyOf } = await world(
+    { a: { script: [{ status: 503 }] }, b: { more: 'priority = 2' } },
+    { retries: 2 },
+  );
+  expect((await send()).status).toBe(200);
+  const attempts = familyOf('lathe_gateway_attempts_total');
+  expect(attempts?.samples.map(({ labels }) => `${labels?.['provider']} ${labels?.['outcome']}`)).toEqual([
+    'a failed',
+    'b ok',
+  ]);
+  expect(attempts?.help).toContain('failed: the others that failed, also where the next deployment');
 });
 
 describe('what answers', () => {

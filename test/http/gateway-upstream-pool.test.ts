@@ -1,7 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { UpstreamRouter } from '../../src/gateway/upstream/router.ts';
 import { UndiciTransport } from '../../src/gateway/upstream/transport.ts';
 import { UpstreamFailure } from '../../src/wires/core/upstream-failure.ts';
@@ -155,6 +155,56 @@ describe('a pool of lathe hosts', () => {
     const connections = () => Promise.all(hosts.map((host) => host.connections()));
     await expect.poll(connections).toEqual([0, 0]);
     expect(hosts.map(({ looks }) => looks)).toEqual([1, 1]);
+  });
+
+  it('that the configuration no longer has is not checked, also when a request is sent to it later', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    closing.push(() => vi.useRealTimers());
+    const { hosts, way, candidate, ask } = await pool(1);
+    const [host] = hosts as [FakeHost];
+    await ask('x');
+    expect(vi.getTimerCount()).toBe(1);
+    host.endless = true;
+    const stop = new AbortController();
+    closing.push(() => stop.abort());
+    await way.send(aSending(candidate, { stream: true, signal: stop.signal }));
+    host.endless = false;
+    way.retainPools([]);
+    expect(vi.getTimerCount()).toBe(0);
+    await ask('x');
+    expect(vi.getTimerCount()).toBe(0);
+    way.retainPools([candidate.model.provider]);
+    expect(vi.getTimerCount()).toBe(1);
+    stop.abort();
+    way.retainPools([]);
+    await ask('x');
+    expect([vi.getTimerCount(), host.looks]).toEqual([0, 2]);
+  });
+
+  it('keeps its load when a reload removes it and another adds it again', async () => {
+    const { hosts, way, candidate, ask } = await pool(2, 100_000);
+    const home = await ask('x');
+    const stop = new AbortController();
+    closing.push(() => stop.abort());
+    for (const host of hosts) host.endless = true;
+    // As many as a host gets more than another one.
+    for (let n = 0; n < 4; n += 1)
+      await way.send(aSending(candidate, { stream: true, prefix: 'x', signal: stop.signal }));
+    for (const host of hosts) host.endless = false;
+    way.retainPools([]);
+    way.retainPools([candidate.model.provider]);
+    expect(await ask('x')).not.toBe(home);
+  });
+
+  it('asks another host than the one that failed, also when a reload removes it meanwhile', async () => {
+    const { hosts, way, ask } = await pool(2, 100_000);
+    way.retainPools([]);
+    const [down, up] = hosts as [FakeHost, FakeHost];
+    down.status = 503;
+    down.health = 503;
+    for (let n = 0; n < 10; n += 1) expect(await ask(`prefix ${n}`)).toBe(up.port);
+    down.kill();
+    for (let n = 0; n < 10; n += 1) expect(await ask(`prefix ${n}`)).toBe(up.port);
   });
 
   it('passes on the answer when all hosts refuse', async () => {

@@ -614,7 +614,10 @@ describe('invalid command lines', () => {
     ['budget set --key k --account a --usd 1 --per day', /either --key ID or --account NAME/],
     ['budget set --key k', /needs --usd USD/],
     ['budget set --key k --usd 1 --per year', /--per: expected day, week, month/],
-    ['budget set --key k --usd 1 --per 5d --time-zone UTC', /a budget per 5d has no time zone/],
+    [
+      'budget set --key k --usd 1 --per 5d --time-zone UTC',
+      /^lathe: --time-zone: a budget per 5d has no time zone; use/,
+    ],
     ['budget set --key k --usd 1 --per day --time-zone X/Y', /--time-zone: there is no time zone 'X\/Y'/],
     ['key update k_1 --rpm 0', /--rpm: expected a whole number from 1 to 10000000 requests/],
     ['changes --limit 0', /--limit: expected a whole number from 1 to 10000 entries/],

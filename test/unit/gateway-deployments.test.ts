@@ -145,6 +145,24 @@ describe('the order of deployments', () => {
     );
   });
 
+  it('of sticky models hashes the prefix once', () => {
+    let reads = 0;
+    const facts: OrderFacts = {
+      ...factsOf(),
+      get prefix() {
+        reads += 1;
+        return 'You are helpful.';
+      },
+    };
+    const places = [{ id: 'a' }, { id: 'b' }, { id: 'c' }];
+    const others = deployed(places, { sticky: true }).map((candidate) => ({
+      ...candidate,
+      model: { ...candidate.model, id: 'spare-model' },
+    }));
+    orderCandidates([...deployed(places, { sticky: true }), ...others], facts);
+    expect(reads).toBe(1);
+  });
+
   it('of a sticky model stays the same while a conversation grows', () => {
     const candidates = deployed([{ id: 'a' }, { id: 'b' }, { id: 'c' }], { sticky: true });
     const system = 'You are helpful. '.repeat(100);
@@ -325,6 +343,30 @@ describe('a failure of a deployment', () => {
     expect(triedNames().toSorted()).toEqual(['a', 'b']);
   });
 
+  it('for good leaves a fallback to the model while another deployment is full or has an open breaker', async () => {
+    const refused = fault(401);
+    const full = world();
+    const [a, b] = deployed([{ id: 'a' }, { id: 'b', concurrency: 1 }]) as [Candidate, Candidate];
+    const end = Promise.withResolvers<void>();
+    await full.run([b], {}, { finished: end.promise });
+    full.triedNames();
+    expect(await full.run([a, b, spare()], { a: refused })).toBe('spare');
+    expect(full.triedNames()).toEqual(['a', 'spare']);
+    await expect(full.run([a, b], { a: refused })).rejects.toBe(refused);
+    end.resolve();
+
+    const broken = world({ breakerFailures: 2 });
+    for (const caller of ['x', 'y'])
+      await broken.run([b], { b: fault(500) }, { caller }).catch(() => undefined);
+    broken.triedNames();
+    expect(await broken.run([a, b, spare()], { a: refused })).toBe('spare');
+    expect(broken.triedNames()).toEqual(['a', 'spare']);
+
+    // One that cannot express the request will not be able to later.
+    const skip = new UntranslatableRequest('no seed there', { cause: refused });
+    await expect(world().run([a, b, spare()], { a: refused, b: skip })).rejects.toBe(refused);
+  });
+
   it('of one host of a pool is retried at another host of the pool', async () => {
     const { run, triedNames, order } = world({ retries: 1 });
     let failures = 1;
@@ -434,6 +476,73 @@ describe('a deployment that failed', () => {
     router.retain([]);
     expect(router.breakers()).toEqual([]);
   });
+});
+
+describe('a deployment that a reload removes', () => {
+  const modelsOf = (candidates: readonly Candidate[]) => candidates.map(({ model }) => model);
+
+  it('keeps its places while its requests run, also when another reload adds it again', async () => {
+    const { run, router } = world();
+    const candidates = pair({ concurrency: 1 });
+    const end = Promise.withResolvers<void>();
+    expect(await run(candidates, {}, { finished: end.promise })).toBe('a');
+    router.retain([]);
+    router.retain(modelsOf(candidates));
+    expect(await run(candidates)).toBe('b');
+    end.resolve();
+    await end.promise;
+    expect(await run(candidates)).toBe('a');
+  });
+
+  it('is not known any more after its last request, however that ends, and whenever it starts', async () => {
+    const { run, start, router, order } = world();
+    const failing = Promise.withResolvers<string>();
+    const underWay = start(pair(), async ({ candidate }) =>
+      candidate.model.provider.id === 'a' ? await failing.promise : 'b',
+    );
+    await run(pair(), { a: fault(500) });
+    router.retain([]);
+    expect(router.breakers()).toEqual([]);
+    failing.reject(fault(401));
+    expect(await underWay).toBe('b');
+    await Promise.resolve();
+    // A request that was resolved before the reload.
+    const down = fault(500);
+    await expect(run(pair(), { a: down, b: down })).rejects.toBe(down);
+    expect(router.breakers()).toEqual([]);
+    router.retain(modelsOf(pair()));
+    expect(router.breakers()).toEqual([]);
+    expect(namesOf(order(pair()))).toEqual(['a', 'b']);
+  });
+
+  it('leaves what is known about the others', async () => {
+    const { run, router, order } = world();
+    await run(pair(), { a: fault(500) });
+    router.retain(modelsOf(pair()).slice(0, 1));
+    expect(namesOf(order(pair()))).toEqual(['b', 'a']);
+  });
+});
+
+it.each([
+  ['key', { apiKey: 'sk-corrected' }],
+  ['base URL', { baseUrls: ['http://corrected/v1'] }],
+])('a deployment whose %s a reload corrects is used at once, without its breaker', async (_, corrected) => {
+  const { run, router, order, clock } = world({ breakerFailures: 2 });
+  for (const caller of ['x', 'y']) {
+    clock.pass(5000);
+    await run(pair(), { a: fault(500) }, { caller });
+  }
+  expect(router.breakers()).toContainEqual({ provider: 'a', model: 'a-model', isOpen: true });
+  const next = pair().map((candidate) => {
+    const { model } = candidate;
+    return model.provider.id === 'a'
+      ? { ...candidate, model: { ...model, provider: { ...model.provider, ...corrected } } }
+      : candidate;
+  });
+  router.retain(next.map(({ model }) => model));
+  expect(router.breakers().some(({ isOpen }) => isOpen)).toBe(false);
+  expect(namesOf(order(next))).toEqual(['a', 'b']);
+  expect(await run(next)).toBe('a');
 });
 
 describe('deployments of one provider', () => {

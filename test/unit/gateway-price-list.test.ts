@@ -135,6 +135,30 @@ describe('a price list', () => {
     expect(models[2]).toMatchObject({ caps: ['embeddings'], contextWindow: 8191, embeddingDimensions: 1536 });
   });
 
+  it('of LiteLLM with several thresholds is imported with the lowest; the others are named', () => {
+    const base = liteLlm['gpt-small'];
+    const { models, faults } = listed({
+      several: {
+        ...base,
+        input_cost_per_token_above_128k_tokens: 4e-7,
+        input_cost_per_token_above_1000k_tokens: 9e-7,
+        output_cost_per_token_above_1000k_tokens: 9e-6,
+        input_cost_per_token_above_512k_tokens: null,
+      },
+      'azure/output': { ...liteLlm['azure/gpt-small'], output_cost_per_token_above_200k_tokens: 2e-6 },
+      unpriced: { litellm_provider: 'openai', output_cost_per_token_above_200k_tokens: 2e-6 },
+    });
+    expect(models.map(({ card }) => card?.long_context)).toEqual([
+      expect.objectContaining({ over: 128_000, in_usd_per_mtok: '0.4' }),
+      undefined,
+      undefined,
+    ]);
+    expect(faults).toEqual([
+      'several: the prices above 272k, 1000k tokens are not imported; only those above 128k are',
+      'azure/output: the prices above 200k tokens are not imported; they have none of input',
+    ]);
+  });
+
   it('of another shape is refused', () => {
     for (const text of ['', '{', '[]', '{}', 'null', '{"a": 1}', '[{"models": {}}]'])
       expect(readPriceList(text)).toMatch(/not JSON|expected the JSON of models\.dev/);

@@ -4,7 +4,7 @@ import { HostPool, type PoolLease } from '../../src/gateway/upstream/host-pool.t
 
 const pools: HostPool[] = [];
 afterEach(() => {
-  for (const pool of pools.splice(0)) pool.close();
+  for (const pool of pools.splice(0)) pool.stopChecks();
 });
 
 const urls = (count: number) => Array.from({ length: count }, (_, n) => `http://host-${n}:8080/v1`);
@@ -15,6 +15,7 @@ function poolOf(
   everyMs = 1_000_000,
 ) {
   const pool = new HostPool(hosts, { checkHealth: async (url) => well(url), checkIntervalMs: everyMs });
+  pool.startChecks();
   pools.push(pool);
   return pool;
 }
@@ -134,6 +135,7 @@ describe('a pool of hosts', () => {
       },
       checkIntervalMs: 5,
     });
+    pool.startChecks();
     pools.push(pool);
     await expect.poll(() => looks.filter((url) => url.includes('//b')).length).toBeGreaterThan(3);
     expect(new Set(looks)).toEqual(

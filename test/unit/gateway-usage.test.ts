@@ -1,5 +1,5 @@
 /** Usage: the sums that the ledger's commits keep, what is read from them, and how a database comes to have them. */
-import { sql } from 'kysely';
+import { CompiledQuery, type KyselyPlugin, type QueryId, type RootOperationNode, sql } from 'kysely';
 import { afterAll, describe, expect, it } from 'vitest';
 import {
   daysIn,
@@ -8,7 +8,7 @@ import {
   parseUsageSince,
   parseUsageUntil,
 } from '../../src/gateway/usage/query.ts';
-import type { UsageQuery } from '../../src/gateway/usage/report.ts';
+import { readUsage, type UsageQuery } from '../../src/gateway/usage/report.ts';
 import { usageSums } from '../../src/gateway/usage/rollups.ts';
 import { otherTag, readTag, TagLimiter } from '../../src/gateway/usage/tags.ts';
 import { toUsd } from '../../src/gateway/ledger/money.ts';
@@ -136,6 +136,57 @@ describeStores('usage', (url) => {
     expect(await opened.ledger.usage(limited, 2)).toBeUndefined();
   });
 
+  it('of all keys is read with a limit and an index, and with SQLite day by day', async () => {
+    time = january;
+    const opened = await start();
+    const payer = await payerOf(opened.ledger, { credit: 10_000n });
+    for (const after of [0, 1, 1])
+      for (const tag of ['ann', 'bo', 'cy', 'di']) {
+        time = january + after * dayMs;
+        await settleOne(opened, payer, 1n, { tag });
+      }
+    const { store } = opened;
+    const rowCounts: number[] = [];
+    const queries: { readonly node: RootOperationNode; readonly queryId: QueryId }[] = [];
+    const plugin: KyselyPlugin = {
+      transformQuery: (query) => {
+        queries.push(query);
+        return query.node;
+      },
+      transformResult: async ({ result }) => {
+        rowCounts.push(result.rows.length);
+        return result;
+      },
+    };
+    const watched: Pick<typeof store, 'kind' | 'read'> = {
+      kind: store.kind,
+      read: (work) => store.read((db) => work(db.withPlugin(plugin))),
+    };
+    const query: UsageQuery = { by: ['tag'], since: '2026-01-29', until: '2026-02-01' };
+    const isSqlite = store.kind === 'sqlite';
+    expect(await readUsage(watched, query, 2)).toBeUndefined();
+    expect(rowCounts.splice(0)).toEqual(isSqlite ? [0, 3] : [3]);
+    expect((await readUsage(watched, query, 4))?.map(({ group, spent }) => [...group, spent])).toEqual([
+      ['ann', 3n],
+      ['bo', 3n],
+      ['cy', 3n],
+      ['di', 3n],
+    ]);
+    expect(rowCounts.splice(0)).toEqual(isSqlite ? [0, 4, 4, 0] : [4]);
+    // The command line, which serves no requests, reads all at once.
+    expect(await readUsage(watched, query)).toHaveLength(4);
+    expect(rowCounts).toEqual([4]);
+    if (!isSqlite) return;
+    const [first] = queries;
+    const plan = await store.read((db) => {
+      const { sql: text, parameters } = db.getExecutor().compileQuery(first!.node, first!.queryId);
+      return db.executeQuery<{ detail: string }>(
+        CompiledQuery.raw(`explain query plan ${text}`, [...parameters]),
+      );
+    });
+    expect(plan.rows[0]?.detail).toContain('USING INDEX gateway_usage_by_day');
+  });
+
   it('that differs from the requests is a fault of the ledger, whichever sum it is', async () => {
     time = january;
     const opened = await start();
@@ -161,7 +212,7 @@ describeStores('usage', (url) => {
       'drop index gateway_requests_uncounted',
       'alter table gateway_requests drop column tag',
       'alter table gateway_holds drop column tag',
-      "delete from gateway_migrations where name = '003-usage'",
+      "delete from gateway_migrations where name in ('003-usage', '009-usage-days')",
     ])
       await change(opened, statement);
   };
@@ -188,6 +239,21 @@ describeStores('usage', (url) => {
     await opened.ledger.settle(hold.requestId, settlement(1n));
     expect(await report(opened, {})).toEqual(['one 3/48/9/12/12', 'two 1/16/3/4/7']);
     expect((await opened.ledger.audit()).faults).toEqual([]);
+    await old.store.close();
+  });
+
+  it('has an index by day also in a database that was filled without it', async () => {
+    const at = await url();
+    time = january;
+    const old = await ledgerOn(at, { now: () => new Date(time) });
+    const payer = await payerOf(old.ledger, { credit: 10_000n });
+    await settleOne(old, payer, 5n);
+    await change(old, 'drop index gateway_usage_by_day');
+    await change(old, "delete from gateway_migrations where name = '009-usage-days'");
+    const opened = await start(at);
+    expect(await report(opened, { by: ['day'] })).toEqual(['2026-01-30 1/16/3/4/5']);
+    // It fails where there is none.
+    await change(opened, 'drop index gateway_usage_by_day');
     await old.store.close();
   });
 

@@ -25,7 +25,8 @@ export function parsePeriod(text: string, timeZone?: string): Period {
     throw new RangeError(
       `expected day, week, month, or up to ${maxDays} days as hours or days, such as 12h or 30d, got '${text}'`,
     );
-  if (timeZone !== undefined) throw new RangeError(`a budget per ${text} has no time zone`);
+  if (timeZone !== undefined)
+    throw new RangeError(`a budget per ${text} has no time zone; use day, week or month`);
   return { kind: 'rolling', spanMs: hours * hourMs };
 }
 

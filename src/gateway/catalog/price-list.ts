@@ -20,7 +20,7 @@ export interface ListedModel {
 
 export interface PriceList {
   readonly models: readonly ListedModel[];
-  /** Entries that cannot be used, and why. */
+  /** Entries, and prices of entries, that cannot be used, and why. */
   readonly faults: readonly string[];
 }
 
@@ -138,7 +138,9 @@ function fromLiteLlm(list: Readonly<Record<string, unknown>>): PriceList {
       structured: model.supports_response_schema,
       caching: model.supports_prompt_caching,
     });
-    const prices = { rates: liteCard(model, ''), over: longContextOf(model) };
+    const over = longContextOf(model);
+    const card = toCard(key, { rates: liteCard(model, ''), over, caps }, faults);
+    if (card) faults.push(...unusedThresholds(key, model, over));
     return [
       {
         provider,
@@ -149,7 +151,7 @@ function fromLiteLlm(list: Readonly<Record<string, unknown>>): PriceList {
         maxOutputTokens: model.mode === 'embedding' ? undefined : (model.max_output_tokens ?? undefined),
         caps,
         embeddingDimensions: model.output_vector_size ?? undefined,
-        card: toCard(key, { ...prices, caps }, faults),
+        card,
       },
     ];
   });
@@ -218,15 +220,35 @@ function liteCard(model: Readonly<Record<string, unknown>>, suffix: string): Rat
 
 /** The lowest threshold with a price of its own, such as `input_cost_per_token_above_200k_tokens`. */
 function longContextOf(model: Readonly<Record<string, unknown>>): LongContext | undefined {
-  const [least] = Object.keys(model)
-    .flatMap((name) => {
-      const [, thousands] = /^input_cost_per_token_above_(\d+)k_tokens$/.exec(name) ?? [];
-      return thousands !== undefined && typeof model[name] === 'number' ? [Number(thousands)] : [];
-    })
-    .sort((one, other) => one - other);
+  const [least] = thresholdsOf(model, /^input_cost_per_token_above_(\d+)k_tokens$/);
   return least === undefined
     ? undefined
     : { tokens: least * 1000, rates: liteCard(model, `_above_${least}k_tokens`) };
+}
+
+/** A rate card has one threshold: names the others, whose requests would be charged at other prices than the list's. */
+function unusedThresholds(
+  name: string,
+  model: Readonly<Record<string, unknown>>,
+  used: LongContext | undefined,
+): string[] {
+  const rates =
+    /^(?:input_cost_per_token|output_cost_per_token|cache_read_input_token_cost|cache_creation_input_token_cost)_above_(\d+)k_tokens$/;
+  const unused = thresholdsOf(model, rates).filter((thousands) => thousands * 1000 !== used?.tokens);
+  if (unused.length === 0) return [];
+  const imported = used ? `only those above ${used.tokens / 1000}k are` : 'they have none of input';
+  return [
+    `${name}: the prices above ${unused.map((thousands) => `${thousands}k`).join(', ')} tokens are not imported; ${imported}`,
+  ];
+}
+
+/** Thousands of tokens in the names of prices, ascending. */
+function thresholdsOf(model: Readonly<Record<string, unknown>>, names: RegExp): number[] {
+  const found = Object.keys(model).flatMap((name) => {
+    const [, thousands] = names.exec(name) ?? [];
+    return thousands !== undefined && typeof model[name] === 'number' ? [Number(thousands)] : [];
+  });
+  return [...new Set(found)].sort((one, other) => one - other);
 }
 
 /** A rate card of texts that are prices; adds faults for others. */

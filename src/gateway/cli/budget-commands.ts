@@ -1,5 +1,6 @@
 import { formatTable } from '../../cli/models/format-table.ts';
 import { UsageError } from '../../config/usage.ts';
+import { parsePeriod } from '../budgets/period.ts';
 import { toBudgetBody } from '../ledger/bodies.ts';
 import type { Ledger } from '../ledger/types.ts';
 import {
@@ -18,8 +19,13 @@ export async function setBudget(context: CommandContext): Promise<void> {
   if ((key === undefined) === (account === undefined))
     throw new UsageError(['budget set needs either --key ID or --account NAME']);
   const period = requireFlag(per, 'per');
-  if (timeZone !== undefined && /\d/.test(period))
-    throw new UsageError([`--time-zone: a budget per ${period} has no time zone; use day, week or month`]);
+  try {
+    parsePeriod(period, timeZone);
+  } catch (error) {
+    // Each flag is valid on its own.
+    if (error instanceof RangeError) throw new UsageError([`--time-zone: ${error.message}`]);
+    throw error;
+  }
   await withDatabase(context, async ({ ledger }) => {
     const budget = await ledger.setBudget({
       owner: key === undefined ? await ownerAccount(context, ledger, account) : { kind: 'key', id: key },

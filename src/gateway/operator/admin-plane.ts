@@ -5,6 +5,7 @@ import { strictObject } from '../../http/schema/strict.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { WireError } from '../../wires/core/error.ts';
+import { parsePeriod } from '../budgets/period.ts';
 import { catalogListSchema, toListBody } from '../catalog/bodies.ts';
 import { runAs } from '../ledger/actor.ts';
 import {
@@ -262,11 +263,13 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
         const violations: Violation[] = [];
         if ((key === undefined) === (account === undefined))
           violations.push({ path: 'key', message: 'expected either `key` or `account`' });
-        if (timeZone !== undefined && /\d/.test(body.per))
-          violations.push({
-            path: 'time_zone',
-            message: `a period of ${body.per} has none; use day, week or month`,
-          });
+        try {
+          parsePeriod(body.per, timeZone);
+        } catch (error) {
+          // Each member is valid on its own.
+          if (!(error instanceof RangeError)) throw error;
+          violations.push({ path: 'time_zone', message: error.message });
+        }
         if (violations.length > 0) throw invalidBodyError(violations);
         const owner =
           key === undefined

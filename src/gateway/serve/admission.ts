@@ -37,8 +37,8 @@ export interface RequestRules<Facts extends RequestFacts> {
   readonly wire: string;
   /** @throws WireError 400 */
   readonly facts: (body: JsonObjectBody) => Facts;
-  /** Checks that a candidate can serve the request. @throws WireError 400 */
-  readonly checkCandidate: (candidate: Candidate, facts: Facts, body: JsonObjectBody) => void;
+  /** Returns what checks that a candidate can serve the request. @throws WireError 400, when it is called */
+  readonly candidateCheck: (facts: Facts, body: JsonObjectBody) => (candidate: Candidate) => void;
   readonly maxTokensOf: (candidate: Candidate, facts: Facts) => number;
 }
 
@@ -274,10 +274,11 @@ async function parseRequest<Facts extends RequestFacts>(
   receipt.reason = resolution.reason;
   nameCandidate(receipt, preferred);
   // Deployments and fallbacks that cannot serve the request are left out.
+  const checkCandidate = rules.candidateCheck(facts, body);
   const refusals = new Map<Candidate, WireError>();
   for (const candidate of resolution.candidates)
     try {
-      rules.checkCandidate(candidate, facts, body);
+      checkCandidate(candidate);
     } catch (error) {
       if (!(error instanceof WireError)) throw error;
       refusals.set(candidate, error);

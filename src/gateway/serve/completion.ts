@@ -21,7 +21,7 @@ import { recordRequest, recordAnswer } from './span.ts';
 import { type BackendAnswer, collectEvents } from '../../wires/core/backend.ts';
 import type { UpstreamReply } from '../upstream/types.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
-import { checkContextWindow } from './context-window.ts';
+import { contextWindowCheck } from './context-window.ts';
 import { rejectUnpricedFeatures } from './unpriced-features.ts';
 import { receiptComment, wantsReceiptComment } from './receipt-comment.ts';
 import type { RequestContext } from './request-context.ts';
@@ -38,10 +38,13 @@ export async function answerCompletion(
       wantsReceiptComment(incoming.header);
       return wire.facts(value, text);
     },
-    checkCandidate(candidate, facts, { value }) {
-      checkModel(wire, candidate, facts);
-      rejectUnpricedFeatures(wire.name, candidate, value);
-      checkContextWindow(candidate.model, facts, promptMembers(wire, value));
+    candidateCheck(facts, { value }) {
+      const checkContextWindow = contextWindowCheck(facts, promptMembers(wire, value));
+      return (candidate) => {
+        checkModel(wire, candidate, facts);
+        rejectUnpricedFeatures(wire.name, candidate, value);
+        checkContextWindow(candidate.model);
+      };
     },
     maxTokensOf: (candidate, facts) => maxOutputTokensFor(wire, facts, candidate),
   });

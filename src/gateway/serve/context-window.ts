@@ -20,27 +20,30 @@ const uncountedMembers = new Set(
 const uncountedTypes = new Set<unknown>(['reasoning', 'thinking', 'redacted_thinking', 'compaction']);
 
 /**
- * Rejects prompts that certainly exceed the context window, which saves a useless upstream request. In doubt the provider
- * decides, because only it has the tokenizer.
+ * Rejects prompts that certainly exceed a model's context window, which saves a useless upstream request. In doubt the
+ * provider decides, because only it has the tokenizer.
  * @param prompts request members with their prompts; each prompt has a window of its own
- * @throws WireError 400 `context_length_exceeded`
+ * @returns checks a model, for any number of them: the prompts are read once. @throws WireError 400 `context_length_exceeded`
  */
-export function checkContextWindow(
-  { id, contextWindow }: Pick<Model, 'id' | 'contextWindow'>,
+export function contextWindowCheck(
   { textBytes }: Pick<RequestFacts, 'textBytes'>,
   prompts: Readonly<Record<string, readonly unknown[]>>,
-): void {
-  // A token has at least one byte.
-  if (textBytes <= contextWindow) return;
-  for (const [param, inputs] of Object.entries(prompts))
-    for (const input of inputs) {
-      const tokens = minTokens(input);
-      if (tokens > contextWindow)
-        throw invalidRequest(
-          `This prompt has at least ${tokens} tokens; the context window of ${id} has ${contextWindow}. Shorten the prompt, or use a model with a larger context window.`,
-          { code: 'context_length_exceeded', param },
-        );
-    }
+): (model: Pick<Model, 'id' | 'contextWindow'>) => void {
+  let sizes: readonly { readonly param: string; readonly tokens: number }[] | undefined;
+  return ({ id, contextWindow }) => {
+    // A token has at least one byte.
+    if (textBytes <= contextWindow) return;
+    sizes ??= Object.entries(prompts).flatMap(([param, inputs]) =>
+      inputs.map((input) => ({ param, tokens: minTokens(input) })),
+    );
+    const tooLong = sizes.find(({ tokens }) => tokens > contextWindow);
+    if (!tooLong) return;
+    const { param, tokens } = tooLong;
+    throw invalidRequest(
+      `This prompt has at least ${tokens} tokens; the context window of ${id} has ${contextWindow}. Shorten the prompt, or use a model with a larger context window.`,
+      { code: 'context_length_exceeded', param },
+    );
+  };
 }
 
 /** The minimum number of tokens of a prompt: a text, a list of token ids, or messages of any wire. */

@@ -7,7 +7,7 @@ import { OutgoingResponse } from '../../http/deliver.ts';
 import { answerBuffered } from './buffered-answer.ts';
 import { admitRequest } from './admission.ts';
 import type { GatewayServices } from './services.ts';
-import { checkContextWindow } from './context-window.ts';
+import { contextWindowCheck } from './context-window.ts';
 
 /** Answers a request for embeddings. @throws WireError @throws ClientGone */
 export async function answerEmbeddings(
@@ -17,9 +17,12 @@ export async function answerEmbeddings(
   const admitted = await admitRequest(services, incoming, {
     wire: 'embeddings',
     facts: ({ value }) => readEmbeddingsFacts(value),
-    checkCandidate(candidate, facts) {
-      checkModel(candidate);
-      checkContextWindow(candidate.model, facts, { input: facts.inputs });
+    candidateCheck(facts) {
+      const checkContextWindow = contextWindowCheck(facts, { input: facts.inputs });
+      return (candidate) => {
+        checkModel(candidate);
+        checkContextWindow(candidate.model);
+      };
     },
     maxTokensOf: () => 0,
   });

@@ -16,8 +16,13 @@ export interface OrderFacts {
 }
 
 /** Sorts the deployments of each model by its routing. Other candidates keep their places. */
-export const orderCandidates = (candidates: readonly Candidate[], facts: OrderFacts): Candidate[] =>
-  groupByModel(candidates).flatMap((group) => (group.length > 1 ? orderDeployments(group, facts) : group));
+export function orderCandidates(candidates: readonly Candidate[], facts: OrderFacts): Candidate[] {
+  let prefixHash: number | undefined;
+  const prefixHashOf = () => (prefixHash ??= hashPrefix(facts.prefix));
+  return groupByModel(candidates).flatMap((group) =>
+    group.length > 1 ? orderDeployments(group, facts, prefixHashOf) : group,
+  );
+}
 
 /** Splits candidates into models: the deployments of a model are together. */
 export function groupByModel(candidates: readonly Candidate[]): Candidate[][] {
@@ -35,11 +40,19 @@ interface SortKey {
  * Deployments that cool down come last. The others are sorted by what the strategy compares: priority, cost or latency; those
  * that are equal in it are drawn by weight.
  */
-function orderDeployments(group: readonly Candidate[], facts: OrderFacts): Candidate[] {
+function orderDeployments(
+  group: readonly Candidate[],
+  facts: OrderFacts,
+  prefixHashOf: () => number,
+): Candidate[] {
   const keys = group.map(
     (candidate): SortKey => ({
       candidate,
-      ranks: [facts.cooldownMsOf(candidate), rankOf(candidate, facts), shareOf(candidate, facts)],
+      ranks: [
+        facts.cooldownMsOf(candidate),
+        rankOf(candidate, facts),
+        shareOf(candidate, facts, prefixHashOf),
+      ],
     }),
   );
   return keys.sort(compare).map(({ candidate }) => candidate);
@@ -65,11 +78,11 @@ function rankOf(candidate: Candidate, { costOf, latencyMsOf }: OrderFacts): numb
  * and so is the next of the rest. For sticky routing it is a function of the prefix and the deployment (weighted rendezvous
  * hashing): a deployment that is added or removed moves only its own share of the prefixes.
  */
-function shareOf({ route }: Candidate, { prefix, random }: OrderFacts): number {
+function shareOf({ route }: Candidate, { random }: OrderFacts, prefixHashOf: () => number): number {
   if (!route) return 0;
   const { routing, deployment } = route;
   const uniform = routing.sticky
-    ? (mixBits(hashPrefix(prefix) ^ hashOf(deployment.id)) + 0.5) / 2 ** 32
+    ? (mixBits(prefixHashOf() ^ hashOf(deployment.id)) + 0.5) / 2 ** 32
     : 1 - random();
   return -Math.log(uniform) / deployment.weight;
 }

@@ -40,10 +40,6 @@ export class DeploymentState {
     return Math.max(0, this.#coolUntilMs - this.#nowMs());
   }
 
-  get inFlight(): number {
-    return this.#inFlight;
-  }
-
   /** Whether no more requests may run at once. */
   isBusy({ concurrency = Infinity }: Partial<DeploymentLimits>): boolean {
     return this.#inFlight >= concurrency;

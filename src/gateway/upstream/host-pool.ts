@@ -32,12 +32,13 @@ export interface HostPoolOptions {
 /**
  * A pool of hosts that serve the same models. A prompt goes to the host that most likely has its prefix in the KV cache:
  * each prefix ranks the hosts (rendezvous hashing), and the first that is up and not overloaded is used. Adding or removing
- * a host moves only the prefixes of that host.
+ * a host moves only the prefixes of that host. All hosts count as up until `startChecks` or a failed request.
  */
 export class HostPool {
   readonly #hosts: readonly Host[];
   readonly #checkHealth: HostPoolOptions['checkHealth'];
-  readonly #timer: NodeJS.Timeout;
+  readonly #checkIntervalMs: number;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(baseUrls: readonly string[], { checkHealth, checkIntervalMs }: HostPoolOptions) {
     this.#hosts = baseUrls.map((baseUrl) => ({
@@ -51,12 +52,23 @@ export class HostPool {
       checkId: undefined,
     }));
     this.#checkHealth = checkHealth;
-    this.#timer = setInterval(() => this.#check(), checkIntervalMs).unref();
-    this.#check();
+    this.#checkIntervalMs = checkIntervalMs;
   }
 
   get hosts(): readonly PoolHost[] {
     return this.#hosts;
+  }
+
+  /** Checks the hosts from now on. */
+  startChecks(): void {
+    if (this.#timer) return;
+    this.#timer = setInterval(() => this.#check(), this.#checkIntervalMs).unref();
+    this.#check();
+  }
+
+  stopChecks(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 
   /** Reserves a place at a host; undefined when none is up. */
@@ -77,6 +89,15 @@ export class HostPool {
     return this.#hosts.some((host) => host.isUp && host.baseUrl !== exceptUrl);
   }
 
+  areAllUp(): boolean {
+    return this.#hosts.every(({ isUp }) => isUp);
+  }
+
+  /** Whether any host has a request. */
+  isBusy(): boolean {
+    return this.#hosts.some(({ inFlight }) => inFlight > 0);
+  }
+
   check(host: Host): void {
     const checkId = Symbol();
     host.checkId = checkId;
@@ -88,10 +109,6 @@ export class HostPool {
       else if (host.failedChecks >= maxFailedChecks) host.isUp = false;
     };
     this.#checkHealth(host.healthUrl).then(onResult, () => onResult(undefined));
-  }
-
-  close(): void {
-    clearInterval(this.#timer);
   }
 
   #check(): void {

@@ -65,7 +65,8 @@ export class RequestAttempts<T> {
   /**
    * Tries the deployments of a model in order: the next one at once where one fails, and retries after the last one.
    * @returns undefined when none answered and another model may be tried
-   * @throws the failure where no other model may answer in place of this one: a refused request
+   * @throws the failure where no other model may answer in place of this one: a refused request, or a model that none of its
+   * deployments can serve
    */
   async tryModel(
     candidates: readonly Candidate[],
@@ -124,7 +125,8 @@ export class RequestAttempts<T> {
     }
     // A failure that a retry may resolve tells the caller more than a deployment that cannot be used.
     const { failure } = failed.findLast((one) => one.failure.isRetryable) ?? firstFailed;
-    if (!failure.isRetryable) throw failure;
+    // A deployment that was only full, or had an open breaker, may serve the model later.
+    if (!failure.isRetryable && failed.length + untranslatable === candidates.length) throw failure;
     this.#failure = failure;
     return undefined;
   }

@@ -26,6 +26,8 @@ export class UpstreamRouter implements Router {
   readonly #options: UpstreamRouterOptions & { readonly now: () => number; readonly random: () => number };
   /** States of the operator's models, by `stateKey`, with the names for their breakers. */
   readonly #operatorStates = new Map<string, OperatorState>();
+  /** Keys of `#operatorStates` that the configuration has; undefined: it has not been replaced. */
+  #configuredKeys: ReadonlySet<string> | undefined;
   readonly #callerStates = new LRUCache<string, DeploymentState>({ max: maxCallers });
 
   constructor(options: UpstreamRouterOptions) {
@@ -47,33 +49,58 @@ export class UpstreamRouter implements Router {
     attempt: (attempt: Attempt) => Promise<T>,
     options: RunOptions,
   ): Promise<T> {
+    const used = new Map<string, OperatorState>();
     const attempts = new RequestAttempts(
-      { ...this.#options, stateOf: (candidate) => this.#stateOf(candidate) },
+      { ...this.#options, stateOf: (candidate) => this.#stateOf(candidate, used) },
       attempt,
       options,
     );
-    for (const [index, group] of groupByModel(candidates).entries()) {
-      const answer = await attempts.tryModel(group, index);
-      if (answer) return answer.value;
+    const finish = () => {
+      for (const [key, state] of used) {
+        state.requests -= 1;
+        this.#dropUnused(key, state);
+      }
+    };
+    try {
+      for (const [index, group] of groupByModel(candidates).entries()) {
+        const answer = await attempts.tryModel(group, index);
+        if (!answer) continue;
+        void options.finished.then(finish, finish);
+        return answer.value;
+      }
+      throw attempts.error();
+    } catch (error) {
+      finish();
+      throw error;
     }
-    throw attempts.error();
   }
 
   /** The breakers of operators' models that were asked since the start; deployments of one provider share one. */
   breakers(): BreakerEvent[] {
     const events = new Map<string, BreakerEvent>();
-    for (const { names, state } of this.#operatorStates.values()) {
+    for (const [stateKey, { names, state }] of this.#operatorStates) {
+      if (!this.#isConfigured(stateKey, names)) continue;
       const key = JSON.stringify(names);
       events.set(key, { ...names, isOpen: state.breaker.isOpen || events.get(key)?.isOpen === true });
     }
     return [...events.values()];
   }
 
-  /** Drops what is known about models and deployments that the configuration no longer has. */
+  /**
+   * Drops what is known about models and deployments that the configuration no longer has; where requests still use them, when
+   * these have ended.
+   */
   retain(models: readonly Model[]): void {
-    const keys = new Set(models.flatMap(servedModels).map(operatorKey));
-    for (const [key, { names }] of this.#operatorStates)
-      if (!keys.has(key) && names.provider !== localProvider) this.#operatorStates.delete(key);
+    this.#configuredKeys = new Set(models.flatMap(servedModels).map(operatorKey));
+    for (const [key, state] of this.#operatorStates) this.#dropUnused(key, state);
+  }
+
+  #isConfigured(key: string, { provider }: OperatorState['names']): boolean {
+    return provider === localProvider || (this.#configuredKeys?.has(key) ?? true);
+  }
+
+  #dropUnused(key: string, { names, requests }: OperatorState): void {
+    if (requests === 0 && !this.#isConfigured(key, names)) this.#operatorStates.delete(key);
   }
 
   #findState({ model, credential }: Candidate): DeploymentState | undefined {
@@ -83,35 +110,53 @@ export class UpstreamRouter implements Router {
       : this.#callerStates.peek(callerKey(model, credential));
   }
 
-  #stateOf(candidate: Candidate): DeploymentState {
-    const existing = this.#findState(candidate);
-    if (existing) return existing;
-    const { model, credential } = candidate;
-    const isOperators = credential.kind === 'house';
+  /** @param used states of operators' models that this request uses, by their keys; gets this one */
+  #stateOf({ model, credential }: Candidate, used: Map<string, OperatorState>): DeploymentState {
+    if (credential.kind === 'byok') {
+      const key = callerKey(model, credential);
+      let state = this.#callerStates.peek(key);
+      if (!state) this.#callerStates.set(key, (state = this.#createState()));
+      return state;
+    }
+    const key = operatorKey(model);
+    let entry = this.#operatorStates.get(key);
+    if (!entry) {
+      const names = { provider: model.provider.id, model: model.id };
+      entry = { names, state: this.#createState(names), requests: 0 };
+      this.#operatorStates.set(key, entry);
+    }
+    if (!used.has(key)) {
+      used.set(key, entry);
+      entry.requests += 1;
+    }
+    return entry.state;
+  }
+
+  /** @param names of an operator's model, whose breaker is reported */
+  #createState(names?: OperatorState['names']): DeploymentState {
     const { limits, now, onBreaker } = this.#options;
-    const names = { provider: model.provider.id, model: model.id };
     const breaker = new CircuitBreaker({
       limits,
       nowMs: now,
-      ...(isOperators && onBreaker ? { onChange: (isOpen) => onBreaker({ ...names, isOpen }) } : {}),
+      ...(names && onBreaker ? { onChange: (isOpen) => onBreaker({ ...names, isOpen }) } : {}),
     });
-    const state = new DeploymentState(breaker, now);
-    if (isOperators) this.#operatorStates.set(operatorKey(model), { names, state });
-    else this.#callerStates.set(callerKey(model, credential), state);
-    return state;
+    return new DeploymentState(breaker, now);
   }
 }
 
 interface OperatorState {
   readonly names: Omit<BreakerEvent, 'isOpen'>;
   readonly state: DeploymentState;
+  /** Requests that use it: from its first attempt until the request has ended. */
+  requests: number;
 }
 
 /** The provider of the resident model, which is not in the configuration. */
 const localProvider = 'local';
 
-/** States are kept per model, because one may fail while others work, and per caller credential and base URL. */
-const operatorKey = ({ provider, upstream, id }: Model): string => `${provider.id} ${upstream} ${id}`;
+/** States are kept per model, because one may fail while others work, and per credential and base URL. */
+const operatorKey = ({ provider, upstream, id }: Model): string =>
+  `${provider.id} ${upstream} ${id} ${provider.baseUrls.join(' ')} ${hash('sha256', provider.apiKey ?? '')}`;
 const callerKey = (
   { upstream, id }: Model,
   { provider, baseUrl = '', apiKey }: Extract<Candidate['credential'], { kind: 'byok' }>,

@@ -54,6 +54,8 @@ export class UndiciTransport implements Transport {
   readonly #resolve: ResolveHost;
   readonly #connections: ConnectionPools;
   readonly #pools = new Map<string, HostPool>();
+  /** Keys of `#pools` that the configuration has; undefined: it has not been replaced. */
+  #configuredPools: ReadonlySet<string> | undefined;
   /** Destinations of the operator's providers, which never change. */
   readonly #operatorDestinations = new WeakMap<Provider, Destination>();
 
@@ -76,18 +78,22 @@ export class UndiciTransport implements Transport {
     return await sendLocal(this.#local, request, context);
   }
 
-  /** Closes the pools of hosts that the configuration no longer has; their requests go on. */
+  /**
+   * Drops the pools of hosts that the configuration no longer has; where requests still use them, when these have ended. Their
+   * hosts are not checked meanwhile.
+   */
   retainPools(providers: readonly Provider[]): void {
-    const keys = new Set(providers.map(poolKey));
+    this.#configuredPools = new Set(providers.map(poolKey));
     for (const [key, pool] of this.#pools)
-      if (!keys.has(key)) {
-        pool.close();
-        this.#pools.delete(key);
+      if (this.#isConfigured(key)) pool.startChecks();
+      else {
+        pool.stopChecks();
+        if (!pool.isBusy()) this.#pools.delete(key);
       }
   }
 
   async close(): Promise<void> {
-    for (const pool of this.#pools.values()) pool.close();
+    for (const pool of this.#pools.values()) pool.stopChecks();
     await this.#connections.close();
   }
 
@@ -146,13 +152,19 @@ export class UndiciTransport implements Transport {
       slot.markFailed();
       return pool.isAnyUp() ? new HostFailure(failure) : failure;
     });
-    const context = this.#createContext(request, failures, () => slot.release());
+    const context = this.#createContext(request, failures, () => {
+      slot.release();
+      // A retry has to know which hosts failed; such a pool is dropped by the next `retainPools`.
+      const key = poolKey(provider);
+      if (!this.#isConfigured(key) && !pool.isBusy() && pool.areAllUp()) this.#pools.delete(key);
+    });
     const target = { mode: 'house', base: new URL(slot.baseUrl), isCloudResource: false } as const;
     const reply = await this.#sendTo(request, { kind: 'url', ...target }, context);
     if (![502, 503].includes(reply.status) || !pool.isAnyUp(slot.baseUrl)) return reply;
     // The host is starting, stopping or overloaded.
+    const failure = failures.hostRefused(reply.status);
     reply.cut();
-    throw failures.hostRefused(reply.status);
+    throw failure;
   }
 
   #getPool(provider: Provider): HostPool {
@@ -174,7 +186,12 @@ export class UndiciTransport implements Transport {
       },
     });
     this.#pools.set(key, pool);
+    if (this.#isConfigured(key)) pool.startChecks();
     return pool;
+  }
+
+  #isConfigured(key: string): boolean {
+    return this.#configuredPools?.has(key) ?? true;
   }
 }
 

@@ -39,24 +39,26 @@ const columnOf: Readonly<Record<UsageDimension, string>> = {
 
 /**
  * Adds up the usage of a period; the lines are in the order of their groups.
+ * @param maxLines limits the memory of the report; reports of a gateway that serves requests have one
  * @returns undefined when there are more lines than `maxLines`
  */
 export async function readUsage(
-  store: GatewayStore,
+  store: Pick<GatewayStore, 'kind' | 'read'>,
   query: UsageQuery,
-  maxLines = Number.POSITIVE_INFINITY,
+  maxLines?: number,
 ): Promise<readonly UsageLine[] | undefined> {
   const lines = new Map<string, Mutable<UsageLine>>();
-  for (const period of periodsOf(store, query)) {
-    for (const line of await store.read((db) => readPeriod(db, { ...query, ...period }))) {
+  // SQLite answers in this thread, so a report that is limited lets other requests run after every day.
+  const isSplit = store.kind === 'sqlite' && maxLines !== undefined;
+  for (const period of isSplit ? daysOf(query) : [query]) {
+    for (const line of await store.read((db) => readPeriod(db, { ...query, ...period }, maxLines))) {
       const id = JSON.stringify(line.group);
       const known = lines.get(id);
       if (known) addTo(known, line);
       else lines.set(id, line);
-      if (lines.size > maxLines) return undefined;
+      if (maxLines !== undefined && lines.size > maxLines) return undefined;
     }
-    // SQLite answers in this thread, so a key's own report lets other requests run after every day.
-    if (query.keyId !== undefined) await setImmediate();
+    if (isSplit) await setImmediate();
   }
   return [...lines.values()].sort((a, b) => compareGroups(a.group, b.group));
 }
@@ -77,9 +79,7 @@ export function sumOf(lines: readonly UsageTotals[]): UsageTotals {
   return sum;
 }
 
-/** The periods that are read one after the other. */
-function periodsOf({ kind }: GatewayStore, { keyId, since, until }: UsageQuery): UsagePeriod[] {
-  if (kind === 'postgres' || keyId === undefined) return [{ since, until }];
+function daysOf({ since, until }: UsagePeriod): UsagePeriod[] {
   const days: UsagePeriod[] = [];
   for (let day = since; day <= until; day = nextDay(day)) days.push({ since: day, until: day });
   return days;
@@ -87,9 +87,11 @@ function periodsOf({ kind }: GatewayStore, { keyId, since, until }: UsageQuery):
 
 type Sums = Record<'requests' | 'prompt' | 'cached' | 'completion' | 'spent', bigint | number>;
 
+/** Reads at most one line more than `maxLines`, which shows that there are too many. */
 async function readPeriod(
   db: GatewayDb,
   { by, since, until, keyId, accountId }: UsageQuery,
+  maxLines: number | undefined,
 ): Promise<UsageLine[]> {
   const columns = by.map((dimension, index) => sql.raw(`${columnOf[dimension]} as group_${index}`));
   const { rows } = await sql<Sums & Record<`group_${number}`, string>>`
@@ -99,7 +101,8 @@ async function readPeriod(
     from gateway_usage where day >= ${since} and day <= ${until}
       ${keyId === undefined ? sql`` : sql`and key_id = ${keyId}`}
       ${accountId === undefined ? sql`` : sql`and account_id = ${accountId}`}
-    group by ${sql.join(by.map((_, index) => sql.raw(String(index + 1))))}`.execute(db);
+    group by ${sql.join(by.map((_, index) => sql.raw(String(index + 1))))}
+    ${maxLines === undefined ? sql`` : sql`limit ${maxLines + 1}`}`.execute(db);
   return rows.map((row) => ({
     group: by.map((_, index) => row[`group_${index}`] ?? ''),
     requests: BigInt(row.requests),

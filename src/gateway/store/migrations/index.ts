@@ -7,6 +7,7 @@ import { up as budgets } from './005-budgets.ts';
 import { up as keyLimits } from './006-key-limits.ts';
 import { up as budgetNotices } from './007-budget-notices.ts';
 import { up as configVersions } from './008-config-versions.ts';
+import { up as usageDays } from './009-usage-days.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -18,4 +19,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '006-key-limits': { up: keyLimits },
   '007-budget-notices': { up: budgetNotices },
   '008-config-versions': { up: configVersions },
+  '009-usage-days': { up: usageDays },
 };
