@@ -1,6 +1,6 @@
 import { CohereClient, CohereClientV2 } from 'cohere-ai';
 import fc from 'fast-check';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { openaiError } from '../../src/planes/error-schema.ts';
 import { modelEntry } from '../../src/wires/core/models-schema.ts';
@@ -237,9 +237,7 @@ describe('what is refused', () => {
     const { post, engine } = await serve({ contextLength: 10 });
     const documents = ['a'.repeat(6), 'b'.repeat(7), 'c', 'd'.repeat(20)];
     const { meta } = await answerOf(await post(path, { query: 'fox', documents, ...members }));
-    expect(engine.rankRequests[0]?.pairs.map(({ tokens, document }) => tokens.length - document)).toEqual(
-      lengths,
-    );
+    expect(engine.rankRequests[0]?.pairs.map(({ document }) => document.length)).toEqual(lengths);
     expect(meta.warnings).toEqual([`${truncated.length} documents were truncated: ${truncated.join(', ')}.`]);
     const refused = await post(path, { query: 'fox', documents, ...members, truncate: false });
     expect(refused.status).toBe(
@@ -299,6 +297,29 @@ describe('what is refused', () => {
       const response = await post(path, foxes);
       expect([response.status, (await errorOf(response)).code]).toEqual([status, code]);
     }
+  });
+});
+
+describe('a request of many documents', () => {
+  test('takes the memory of one query, however many documents it has', async () => {
+    const { post, engine } = await serve();
+    await answerOf(
+      await post(path, { query: 'f'.repeat(4000), documents: Array.from({ length: 1000 }, () => 'a') }),
+    );
+    const { pairs } = engine.rankRequests[0] ?? { pairs: [] };
+    expect(pairs).toHaveLength(1000);
+    expect(new Set(pairs.map(({ before }) => before)).size).toBe(1);
+    expect(new Set(pairs.map(({ after }) => after)).size).toBe(1);
+  });
+
+  test('is refused by a full queue before a text is encoded', async () => {
+    const { post, engine } = await serve({ capacity: 1, hang: true });
+    void engine.rank({ pairs: [] });
+    const encode = vi.spyOn(engine.tokenizer, 'encode');
+    const response = await post(path, foxes);
+    expect([response.status, (await errorOf(response)).code]).toEqual([429, 'queue_full']);
+    expect(response.headers.get('retry-after')).toBe('1');
+    expect(encode).not.toHaveBeenCalled();
   });
 });
 

@@ -4,6 +4,7 @@ import { invalidBodyError } from '../../http/violations.ts';
 import type { TextsOrIds } from '../../wires/core/members.ts';
 import { toHttpError } from '../resident.ts';
 import { encodeInputs } from './embedding-inputs.ts';
+import { requireQueueSpace } from './queue-space.ts';
 import type { CompletionContext } from './respond.ts';
 import { recordTexts } from './transcript.ts';
 
@@ -37,6 +38,7 @@ export async function embed(
   format: (vector: Float32Array) => FormattedVector = toDecimals,
 ): Promise<{ readonly vectors: readonly FormattedVector[]; readonly promptTokens: number }> {
   requireDimensions(engine.model, dimensions);
+  requireQueueSpace(engine);
   const inputs = await encodeInputs(engine, input, truncate);
   const dimensionsOption = typeof dimensions === 'number' ? { dimensions } : {};
   recordTexts(span, engine.tokenizer, inputs);

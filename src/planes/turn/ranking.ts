@@ -1,9 +1,10 @@
 import { estimateTokensOverLimit } from '../../chat/estimate-tokens.ts';
-import { type Engine, joinPair, type PairEncoder, type TokenPair } from '../../engine/index.ts';
+import { type Engine, createPair, type PairEncoder, type TokenPair } from '../../engine/index.ts';
 import { HttpError, type Violation } from '../../http/error.ts';
 import { raceAbort } from '../../util/race-abort.ts';
 import type { RankedDocuments } from '../../wires/rerank/answer.ts';
 import { toHttpError } from '../resident.ts';
+import { requireQueueSpace } from './queue-space.ts';
 import type { CompletionContext } from './respond.ts';
 
 /** Characters that are encoded before yielding to the event loop. */
@@ -28,6 +29,7 @@ export async function rankDocuments(
   documents: readonly string[],
   { signal, span, ...limits }: RankOptions,
 ): Promise<RankedDocuments> {
+  requireQueueSpace(engine);
   const { pairs, truncated } = await encodePairs(engine, query, documents, limits, signal);
   if (span.transcript) {
     for (const text of [query, ...documents]) span.addTranscriptEntry('user', () => text);
@@ -88,7 +90,7 @@ async function encodePairs(
     if (tokens.length > limit || text.length < document.length) truncated.push(index);
     const kept = tokens.slice(0, limit);
     if (kept.length > room) tooLong.push({ index, tokens: String(kept.length) });
-    pairs.push(joinPair(frame, kept));
+    pairs.push(createPair(frame, kept));
   }
   if (tooLong.length > 0) throw documentsTooLongError(tooLong, { room, contextLength, frameTokens });
   return { pairs, truncated };
