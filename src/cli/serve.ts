@@ -186,6 +186,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   };
   const others = {
     find: (name: string) => store.find(name),
+    isNameOfAnother: (name: string, location: string) => store.isNameOfAnother(name, location),
     isSame: (stored: StoredModel, location: string) => store.isSame(stored, location),
     inspect: (stored: StoredModel) => store.readCard(stored),
     load: canLoad ? load : undefined,

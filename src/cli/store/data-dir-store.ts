@@ -72,6 +72,10 @@ export class DataDirStore implements ModelStore {
     return found && { name: found.name, location: found.path };
   }
 
+  isNameOfAnother(name: string, location: string): Promise<boolean> {
+    return this.#models.isNameOfAnother(name, location);
+  }
+
   isSame(model: StoredModel, location: string): Promise<boolean> {
     return this.#models.isSame(model.location, location);
   }
