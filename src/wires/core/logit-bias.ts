@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { maxViolations } from '../../http/violations.ts';
 import { isTokenId } from './members.ts';
 
-export type BiasEntry = readonly [token: number | string, bias: number];
+/** `path`: the index of a pair, or the name of an object's member. */
+export type BiasEntry = readonly [token: number | string, bias: number, path: string];
 
 /** Limits of all entries together. */
 const limits = { entries: 10_000, characters: 20_000 };
@@ -75,7 +76,7 @@ export const logitBias = ({ error, toBias, biasSchema, keyError }: LogitBiasRule
         if (isKey && keyError !== undefined && typeof token === 'string') addIssue(path, keyError);
         else if (!isToken(token)) addIssue(path, pairError);
         else if (typeof bias === 'string') addIssue(path, bias);
-        else entries.push([token, bias]);
+        else entries.push([token, bias, path]);
         if (context.issues.length > maxViolations) break;
       }
       if (raw.length > limits.entries) addIssue(undefined, `at most ${limits.entries} entries`);
