@@ -122,6 +122,7 @@ describe('Qwen3-Reranker', () => {
       'rerank',
     ],
     ["its file's name", plain, '/models/Qwen3-Reranker-0.6B-Q8_0.gguf', 'rerank'],
+    ['a name with a vision encoder', plain, '/models/qwen3-vl-reranker-2b.gguf', 'rerank'],
     ['nothing, so it generates', plain, '/qwen3-reranker/toy.gguf', 'generate'],
   ] as const)('is known by %s', async (_, changes, name, kind) => {
     const file = await open(path);
@@ -183,7 +184,14 @@ describe('Qwen3-Reranker', () => {
       JSON.stringify({ ...(JSON.parse(config) as object), _name_or_path: 'Qwen/Qwen3-Reranker-4B' }),
     );
     expect(await kindAt(copy)).toBe('rerank');
-    writeFileSync(configPath, config);
+    for (const name of ['Qwen3_Reranker', 'qwen3-vl-reranker']) {
+      writeFileSync(configPath, JSON.stringify({ ...(JSON.parse(config) as object), _name_or_path: name }));
+      expect(await kindAt(copy), name).toBe('rerank');
+      writeFileSync(configPath, config);
+      writeFileSync(join(copy, 'README.md'), `---\ntags: []\n---\n# ${name}\n`);
+      expect(await kindAt(copy), name).toBe('rerank');
+      rmSync(join(copy, 'README.md'));
+    }
     renameSync(copy, join(folder, 'Qwen3-Reranker-0.6B'));
     expect(await kindAt(join(folder, 'Qwen3-Reranker-0.6B'))).toBe('rerank');
   });
