@@ -166,7 +166,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const store = new DataDirStore({
     cli,
     dataDir: dataDir.path,
-    inUse: (location) => loader.holds(location),
+    roleOf: (location) => loader.roleOf(location),
   });
   const places = { count: options.resident ?? 1, canReplaceMain: options.swap ?? false };
   const canLoad = model !== undefined && (places.canReplaceMain || places.count > 1);

@@ -1,4 +1,4 @@
-/** Which stored model has exactly a name. */
+/** Names of stored models, and those that are in use. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -24,6 +24,22 @@ beforeAll(() => {
   writeFileSync(join(dataDir, 'outside.gguf'), '');
 });
 afterAll(() => rmSync(dataDir, { recursive: true }));
+
+test.each([
+  ['main', /^'one' is the resident model; with --swap load another model in its place, otherwise start/],
+  [
+    'embedding',
+    /^'one' is the embedding model, which stays loaded; start the host without it as --embedding-model$/,
+  ],
+  ['further', /^'one' is loaded beside the resident model; close it with keep_alive 0$/],
+  ['draft', /^'one' is the draft model of a loaded model; start the host without it as --draft$/],
+] as const)('a model in use is not deleted, and the refusal says why (%s)', async (role, message) => {
+  const location = at('one.gguf');
+  const store = storeAt(dataDir, (path) => (path === location ? role : undefined));
+  const deletion = store.remove({ name: 'one', location });
+  await expect(deletion).rejects.toMatchObject({ status: 409, code: 'model_in_use' });
+  await expect(deletion).rejects.toThrow(message);
+});
 
 describe('a name is that of another stored model', () => {
   const other = at('other.gguf');
