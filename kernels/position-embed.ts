@@ -8,7 +8,7 @@ export interface PositionEmbedVariant extends Record<string, number | boolean | 
   WG: number;
 }
 
-/** Mark of a token of the second segment of a pair: a document that is compared with a query. */
+/** The bit of a token's flags that marks the second segment of a pair: a document that is compared with a query. */
 export const secondSegmentFlag = 2;
 
 /** y[t, c] += P[position of t, c] + type[segment of t, c], each term if the model has it. */

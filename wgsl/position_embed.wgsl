@@ -32,7 +32,7 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   }
   var sum = vec4<f32>();
   if (params.token_types != 0u) {
-    let is_second = params.token_types > 1u && token[t].w == SECOND_SEGMENT;
+    let is_second = params.token_types > 1u && (token[t].w & SECOND_SEGMENT) != 0u;
     sum = token_type[select(0u, params.blocks * 8u, is_second) + quad];
   }
   //#if POSITIONS

@@ -9,6 +9,7 @@ import { progressBar } from './progress.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { StartError } from './start-error.ts';
 import type { CliContext } from './cli-context.ts';
+import type { ModelRole } from './store/model-role.ts';
 
 const closeTimeoutMs = 1500;
 
@@ -30,11 +31,14 @@ interface ModelLoaderOptions {
 /** A model that is loaded or being loaded. */
 interface OpenModel {
   readonly location: string;
+  readonly role: Exclude<ModelRole, 'draft'>;
   /** Location of its draft model. */
   readonly draft?: string | undefined;
   /** Close functions of what is open, in the order of opening. */
   readonly closers: (() => Promise<void>)[];
   engine?: Engine;
+  /** Settled when what was open at the last close is closed. */
+  closing?: Promise<void>;
 }
 
 /**
@@ -50,15 +54,17 @@ export class ModelLoader {
     this.#options = options;
   }
 
-  /** Whether the model at this location is loaded or being loaded, or is the draft model of one. */
-  holds(location: string): boolean {
-    return [...this.#open].some((model) => model.location === location || model.draft === location);
+  /** The role of the model at this location; undefined where it is neither loaded nor being loaded. */
+  roleOf(location: string): ModelRole | undefined {
+    const open = [...this.#open];
+    const role = open.find((model) => model.location === location)?.role;
+    return role ?? (open.some(({ draft }) => draft === location) ? 'draft' : undefined);
   }
 
   /** Loads the embedding model. To be called before `load`, so that the other models get the rest of the memory. */
   async loadEmbeddingModel(location: string): Promise<LoadedModel> {
     try {
-      return await this.#openModel({ location, closers: [] }, (model, common) =>
+      return await this.#openModel({ location, role: 'embedding', closers: [] }, (model, common) =>
         this.#openEngine(model, { ...common, embedsOnly: true }),
       );
     } catch (error) {
@@ -75,7 +81,8 @@ export class ModelLoader {
       onNotice(
         `--draft applies to ${basename(configured.of)} only: ${basename(location)} runs without a draft model`,
       );
-    return await this.#openModel({ location, draft, closers: [] }, async (model, common) => {
+    const role = isMain ? 'main' : 'further';
+    return await this.#openModel({ location, role, draft, closers: [] }, async (model, common) => {
       const { engine } = await this.#openEngine(model, {
         ...common,
         ...engineOptions(options),
@@ -160,9 +167,11 @@ export class ModelLoader {
     if (this.#closed) throw new StartError('the host is shutting down');
   }
 
-  async #close(model: OpenModel): Promise<void> {
-    await Promise.all(model.closers.splice(0).map((close) => close()));
-    this.#open.delete(model);
+  /** Closes what is open of a model, also where it is being closed already. */
+  #close(model: OpenModel): Promise<void> {
+    const closing = [model.closing, ...model.closers.splice(0).map((close) => close())];
+    model.closing = Promise.all(closing).then(() => void this.#open.delete(model));
+    return model.closing;
   }
 }
 

@@ -166,7 +166,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const store = new DataDirStore({
     cli,
     dataDir: dataDir.path,
-    inUse: (location) => loader.holds(location),
+    roleOf: (location) => loader.roleOf(location),
   });
   const places = { count: options.resident ?? 1, canReplaceMain: options.swap ?? false };
   const canLoad = model !== undefined && (places.canReplaceMain || places.count > 1);
@@ -186,6 +186,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   };
   const others = {
     find: (name: string) => store.find(name),
+    isNameOfAnother: (name: string, location: string) => store.isNameOfAnother(name, location),
     isSame: (stored: StoredModel, location: string) => store.isSame(stored, location),
     inspect: (stored: StoredModel) => store.readCard(stored),
     load: canLoad ? load : undefined,

@@ -92,7 +92,7 @@ export const optionTable = {
     schema: integerBetween(1, Number.MAX_SAFE_INTEGER, ' bytes'),
     kind: 'number',
     value: 'N',
-    help: 'device memory of all loaded models together (default: what the device gives)',
+    help: 'about so many bytes of device memory for all loaded models together (default: what the device gives)',
   },
   alias: {
     schema: z

@@ -273,7 +273,7 @@ export class ResidentEngine implements Engine {
   async embed(request: EmbedRequest): Promise<Embeddings> {
     this.#device.requireReady();
     const dimensions = validateEmbedRequest(request, this.model);
-    this.#requireQueueSpace();
+    this.requireQueueSpace();
     const { inputs, signal } = request;
     signal?.throwIfAborted();
     const rows = await this.#device.embed(inputs, signal);
@@ -291,17 +291,25 @@ export class ResidentEngine implements Engine {
     const { rankHead } = this.#source.graph;
     if (!rankHead)
       throw new EngineError('invalid_request', `the model '${this.model.id}' ranks no documents`);
-    this.#requireQueueSpace();
+    this.requireQueueSpace();
     signal?.throwIfAborted();
-    const inputs = pairs.map(({ tokens }) => tokens);
-    const secondSegments = pairs.map(({ document }) => document);
-    const rows = await this.#device.embed(inputs, signal, secondSegments);
+    const rows = await this.#device.embed(pairs, signal);
     const scores = rows.map((row) => scorePair(row, rankHead));
-    const promptTokens = inputs.reduce((sum, { length }) => sum + length, 0);
+    const promptTokens = pairs.reduce((sum, { length }) => sum + length, 0);
     this.#device.reportAnswer();
     this.#counts.rankedDocuments += pairs.length;
     this.#counts.promptTokens += promptTokens;
     return { scores, promptTokens };
+  }
+
+  requireQueueSpace(): void {
+    if (this.#isQueueFull) {
+      const { running, waiting } = this.#device.load;
+      throw new EngineError(
+        'queue_full',
+        `${running} requests are running and ${waiting} waiting; try again later`,
+      );
+    }
   }
 
   stats(): EngineStats {
@@ -357,21 +365,11 @@ export class ResidentEngine implements Engine {
     }
     const { client = '' } = request;
     if (this.#isQueueFull && this.#device.scheduler.yieldPlace(client)) return;
-    this.#requireQueueSpace();
+    this.requireQueueSpace();
   }
 
   get #isQueueFull(): boolean {
     const { running, waiting } = this.#device.load;
     return running + waiting >= this.#device.runner.memory.capacity.slots + this.#queueLimit;
-  }
-
-  #requireQueueSpace(): void {
-    if (this.#isQueueFull) {
-      const { running, waiting } = this.#device.load;
-      throw new EngineError(
-        'queue_full',
-        `${running} requests are running and ${waiting} waiting; try again later`,
-      );
-    }
   }
 }

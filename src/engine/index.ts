@@ -28,7 +28,7 @@ export type { ObservedDispatch } from './execution/observe-dispatches.ts';
 export type { LabDispatch } from './execution/plan-context.ts';
 export { pipelineChoicesOf, type Plan } from './execution/plan.ts';
 export type { ByteSource, Hasher, ModelFiles, Platform, Store, WgslSources } from './platform.ts';
-export { joinPair, type PairEncoder, type PairFrame, type TokenPair } from './ranking/pair-encoder.ts';
+export { createPair, type PairEncoder, type PairFrame, type TokenPair } from './ranking/pair-encoder.ts';
 export type { StepPlans, Runner } from './execution/runner.ts';
 export { feedbackToken, maxStepSamples } from './execution/step.ts';
 export type { FillInTheMiddleTokens } from './tokenizer/fill-in-the-middle.ts';

@@ -5,6 +5,7 @@ import type { Runner, StepPlans } from './execution/runner.ts';
 import type { Binding, LabKernel } from './graph/bindings.ts';
 import { type EngineSource, openRunner } from './loading/open-runner.ts';
 import { Embedder } from './scheduling/embedder.ts';
+import type { TextTokens } from './scheduling/embedding-jobs.ts';
 import { Scheduler } from './scheduling/scheduler.ts';
 import { SequenceEmbedder } from './scheduling/sequence-embedder.ts';
 import { Sequence } from './scheduling/sequence.ts';
@@ -77,14 +78,8 @@ export class ResidentDevice {
   }
 
   /** See `Embedder.embed`. Only models that make no text have texts of two segments. */
-  embed(
-    inputs: readonly (readonly number[])[],
-    signal?: AbortSignal,
-    secondSegments?: readonly number[],
-  ): Promise<Float32Array[]> {
-    return this.#embedder instanceof Embedder
-      ? this.#embedder.embed(inputs, signal, secondSegments)
-      : this.#embedder.embed(inputs, signal);
+  embed(inputs: readonly TextTokens[], signal?: AbortSignal): Promise<Float32Array[]> {
+    return this.#embedder.embed(inputs, signal);
   }
 
   /** Number of devices that were lost. */

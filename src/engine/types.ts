@@ -303,6 +303,8 @@ export interface Engine {
   readonly pairEncoder?: PairEncoder | undefined;
   /** Computes a score for each pair. Rejects like `embed`. */
   rank(request: RankRequest): Promise<Ranking>;
+  /** Refuses like `embed` and `rank` where the queue is full, for callers that encode many texts first. */
+  requireQueueSpace(): void;
   stats(): EngineStats;
   /** Aborts all requests and releases the device. Resolves within `graceMs` even if the device hangs. */
   close(graceMs?: number): Promise<void>;

@@ -71,6 +71,8 @@ export interface ModelStore {
   list(): Promise<ModelRow[]>;
   /** Undefined where no model has the name. @throws HttpError where several models have it */
   find(name: string): Promise<StoredModel | undefined>;
+  /** See `OtherModels.isNameOfAnother`. */
+  isNameOfAnother(name: string, location: string): Promise<boolean>;
   /** Whether the weights of a model are the ones at a location, under another name. */
   isSame(model: StoredModel, location: string): Promise<boolean>;
   /** @param includeLists include every list of the header */

@@ -10,6 +10,9 @@ import { modelNotFoundError, requireKind } from './turn/identity.ts';
 import { ModelPool, type Lease, type LoadParams, type PoolPlaces } from './model-pool.ts';
 import { safeErrorReason } from '../words/plain-reason.ts';
 
+/** Most names of loaded models that are noted. */
+const maxFoundNames = 256;
+
 /** Returns the lab of the resident model; undefined until it is ready. */
 export type LabSource = () => Lab | undefined;
 
@@ -59,6 +62,11 @@ export interface LeaseRequest extends Lease {
 /** Access to models other than the resident one. */
 export interface OtherModels {
   readonly find: (name: string) => Promise<StoredModel | undefined>;
+  /**
+   * Whether exactly this name is that of a stored model at another location. Takes the time of one look into a folder.
+   * False for a location outside the data directory: a model there has no name but its id.
+   */
+  readonly isNameOfAnother: (name: string, location: string) => Promise<boolean>;
   /** Whether the model's weights are the ones at a location, under another name. */
   readonly isSame: (model: StoredModel, location: string) => Promise<boolean>;
   /** Reads from a model's header why it cannot be loaded and what kind it is. */
@@ -71,6 +79,7 @@ export interface OtherModels {
 
 const noOthers: OtherModels = {
   find: () => Promise.resolve(undefined),
+  isNameOfAnother: () => Promise.resolve(false),
   isSame: () => Promise.resolve(false),
   inspect: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
   load: undefined,
@@ -89,6 +98,8 @@ export class Resident {
   /** Models that are or were loaded because of a request, and the resident ones, by id. */
   readonly #knownModels = new Map<string, KnownModel>();
   #embeddingModel: ReadyModel | undefined;
+  /** Names that were found in the store since the last load, and mean a loaded model. */
+  readonly #foundNames = new Map<string, ResolvedModel>();
   readonly #pool: ModelPool<ReadyModel>;
 
   constructor(
@@ -219,21 +230,20 @@ export class Resident {
   }
 
   /**
-   * Resolves a model name: a loaded model, by its id, stored name or alias, with or without Ollama's tag; where requests
-   * may load models, also another stored model or one that was loaded before.
+   * Resolves a model name, with or without Ollama's tag: an alias, the exact name of a stored model, the id of a loaded
+   * one (the resident model's first), then other names and ids of stored models and ids of those that were loaded
+   * before. The store is searched only for names that are not known to mean a loaded model.
    * @throws HttpError where no model has the name
    */
   async resolveModel(nameOrAlias: string): Promise<ResolvedModel> {
     const requestedModel = this.aliases.resolve(nameOrAlias);
     if (requestedModel === undefined) return { location: this.requireModel().location, stored: undefined };
     const name = stripLatestTag(requestedModel);
-    const main = this.#pool.main;
-    // Where two models have the same id, the resident model's takes precedence.
-    const byId = [main, this.#embeddingModel].find((model) => model?.engine.model.id === name);
-    if (byId && byId === main) return { location: byId.location, stored: undefined };
+    const known = await this.#resolveLoaded(name);
+    if (known) return known;
     const stored = await this.#otherModels.find(requestedModel);
-    const loaded = byId ?? (stored && (await this.#findSame(stored)));
-    if (loaded) return { location: loaded.location, stored };
+    const loaded = stored && (await this.#findSame(stored));
+    if (loaded) return this.#noteFound(name, { location: loaded.location, stored });
     if (!this.#canChange) this.requireModel();
     const location = stored?.location ?? this.#knownModels.get(name)?.location;
     const id = this.engine?.model.id;
@@ -243,8 +253,29 @@ export class Resident {
     return { location, stored };
   }
 
+  /** The loaded model that a name means, as far as the loaded models tell. */
+  async #resolveLoaded(name: string): Promise<ResolvedModel | undefined> {
+    const byId = this.models.find(({ engine }) => engine.model.id === name);
+    const found: ResolvedModel | undefined = byId
+      ? { location: byId.location, stored: undefined }
+      : this.#foundNames.get(name);
+    if (!found || !this.loadedAt(found.location)) return undefined;
+    // A host that changes no models has no use for the other one.
+    const isOther = this.#canChange && (await this.#otherModels.isNameOfAnother(name, found.location));
+    return isOther ? undefined : found;
+  }
+
+  /** Notes what a name means. Not for linked copies, which can be deleted while their weights are loaded. */
+  #noteFound(name: string, found: ResolvedModel): ResolvedModel {
+    if (this.#foundNames.size >= maxFoundNames) this.#foundNames.clear();
+    if (found.stored?.location === found.location) this.#foundNames.set(name, found);
+    return found;
+  }
+
   /** The loaded model whose weights are those of a stored one. */
   async #findSame(stored: StoredModel): Promise<ReadyModel | undefined> {
+    const atSamePlace = this.loadedAt(stored.location);
+    if (atSamePlace) return atSamePlace;
     for (const model of this.models) if (await this.#otherModels.isSame(stored, model.location)) return model;
     return undefined;
   }
@@ -304,6 +335,7 @@ export class Resident {
   }
 
   #remember({ engine, location, loadedAt }: ReadyModel): void {
+    this.#foundNames.clear();
     const previous = this.findKnownModel(location)?.model.id;
     if (previous !== undefined) this.#knownModels.delete(previous);
     this.#knownModels.set(engine.model.id, { model: engine.model, location, loadedAt });

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { pipelineDepth } from '../../src/engine/execution/runner.ts';
 import { loadEngine, type ResidentEngine } from '../../src/engine/index.ts';
 import type { EngineOptions } from '../../src/engine/types.ts';
-import { joinPair } from '../../src/engine/ranking/pair-encoder.ts';
+import { createPair, joinPair } from '../../src/engine/ranking/pair-encoder.ts';
 import { exactOn, platforms } from '../support/architectures.ts';
 import { type RerankerFixture, rerankers, type ScoredPair } from '../support/rerankers.ts';
 import { runsRest } from '../support/tier.ts';
@@ -33,7 +33,7 @@ async function using(
 const encode = ({ pairEncoder }: ResidentEngine, pairs: readonly ScoredPair[]) =>
   pairs.map(({ query, document }) => {
     if (!pairEncoder) throw new Error('the model does not rank');
-    return joinPair(pairEncoder.encodeQuery(query), pairEncoder.encodeDocument(document));
+    return createPair(pairEncoder.encodeQuery(query), pairEncoder.encodeDocument(document));
   });
 
 const largestDifference = (got: readonly number[], expected: readonly number[]): number =>
@@ -60,7 +60,7 @@ describe.each(rerankers.map((fixture) => [fixture.name, fixture] as const))('%s'
     using(fixture, file, async (engine) => {
       expect(engine.model).toMatchObject({ kind: 'rerank', pooling: 'rank' });
       const pairs = encode(engine, fixture.pairs);
-      expect(pairs.map(({ tokens }) => tokens)).toEqual(fixture.pairs.map(({ ids }) => ids));
+      expect(pairs.map(joinPair)).toEqual(fixture.pairs.map(({ ids }) => ids));
       const { scores, promptTokens } = await engine.rank({ pairs });
       expect(promptTokens).toBe(fixture.pairs.reduce((sum, { ids }) => sum + ids.length, 0));
       expectScores(scores);

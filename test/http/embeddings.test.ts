@@ -144,8 +144,19 @@ describe('POST /v1/embeddings', () => {
       message: expect.stringMatching(/10 tokens.*input\.1 has 11, input\.2 has 20/),
     });
     const huge = await post(path, { input: ['ok', 'x'.repeat(5_000_000)] });
-    expect(await errorOf(huge)).toMatchObject({ code: 'context_length_exceeded', param: 'input.1' });
+    expect(await errorOf(huge)).toMatchObject({
+      code: 'context_length_exceeded',
+      param: 'input.1',
+      message: expect.stringContaining('input.1 has 5000000 characters (at most 2560 are read)'),
+    });
     expect(engine.embedRequests).toEqual([]);
+    const larger = await serve({ contextLength: 100 });
+    const long = await larger.post(path, { input: ['ok', 'x'.repeat(25_000)] });
+    expect(await errorOf(long)).toMatchObject({
+      code: 'context_length_exceeded',
+      param: 'input.1',
+      message: expect.stringMatching(/input\.1 has about \d{5}/),
+    });
   });
 
   test('an unknown model is 404; a model of the other kind is 400 with advice', async () => {

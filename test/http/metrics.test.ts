@@ -11,7 +11,13 @@ const serve = routeServers();
 const never = () => Promise.reject(new Error('not asked'));
 const host = {
   served: new ServedCounters(),
-  resident: new Resident('none', { find: never, isSame: never, inspect: never, load: undefined }),
+  resident: new Resident('none', {
+    find: never,
+    isNameOfAnother: never,
+    isSame: never,
+    inspect: never,
+    load: undefined,
+  }),
   version: '1.0"\\\n',
   countWork: () => Promise.resolve({ tasks: 2, workflow_runs: 3 }),
   external: { live: () => Promise.resolve([]) },

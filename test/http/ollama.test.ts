@@ -1,5 +1,5 @@
 /** Ollama's wire over a scripted engine: shapes, order, refusals, failures in the middle. */
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { chatLine, generateLine } from '../../src/wires/ollama/line-schema.ts';
 import { psAnswer, showAnswer, tagsAnswer } from '../../src/planes/ollama/model-schema.ts';
@@ -389,6 +389,21 @@ describe('embeddings', () => {
       load_duration: expect.any(Number),
     });
     expect(engine.embedRequests[0]?.inputs.map(({ length }) => length)).toEqual([2, 8]);
+    // Characters without tokens do not count.
+    const encode = engine.tokenizer.encode.bind(engine.tokenizer);
+    vi.spyOn(engine.tokenizer, 'encode').mockImplementation((text, options) =>
+      encode(text.replaceAll(' ', ''), options),
+    );
+    const sparse = {
+      model: 'scripted',
+      input: [`${' '.repeat(2000)}abc`, `${' '.repeat(1000)}${'d'.repeat(1000)}`],
+    };
+    expect((await post('/api/embed', sparse)).status).toBe(200);
+    expect(engine.embedRequests.at(-1)?.inputs.map(({ length }) => length)).toEqual([3, 8]);
+    const spaces = await post('/api/embed', { model: 'scripted', input: ' '.repeat(3000) });
+    expect(await spaces.json()).toEqual({
+      error: expect.stringContaining('input has 3000 characters (at most 2048 are read)'),
+    });
     const one = (await (
       await post('/api/embed', { model: 'scripted', input: 'ab', dimensions: 2 })
     ).json()) as {

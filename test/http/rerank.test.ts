@@ -1,6 +1,6 @@
 import { CohereClient, CohereClientV2 } from 'cohere-ai';
 import fc from 'fast-check';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { openaiError } from '../../src/planes/error-schema.ts';
 import { modelEntry } from '../../src/wires/core/models-schema.ts';
@@ -217,7 +217,8 @@ describe('what is refused', () => {
         { path: 'documents.3', message: 'has 20 tokens' },
       ],
     });
-    const huge = await post(path, { query: 'fox', documents: ['a', 'b'.repeat(100_000)] });
+    const larger = await serve({ contextLength: 400 });
+    const huge = await larger.post(path, { query: 'fox', documents: ['a', 'b'.repeat(100_000)] });
     expect((await errorOf(huge)).message).toMatch(/documents\.1 has about \d{5,6} tokens/);
     const query = await post(path, { query: 'f'.repeat(9), documents: ['a'] });
     expect(await errorOf(query)).toMatchObject({
@@ -237,9 +238,7 @@ describe('what is refused', () => {
     const { post, engine } = await serve({ contextLength: 10 });
     const documents = ['a'.repeat(6), 'b'.repeat(7), 'c', 'd'.repeat(20)];
     const { meta } = await answerOf(await post(path, { query: 'fox', documents, ...members }));
-    expect(engine.rankRequests[0]?.pairs.map(({ tokens, document }) => tokens.length - document)).toEqual(
-      lengths,
-    );
+    expect(engine.rankRequests[0]?.pairs.map(({ document }) => document.length)).toEqual(lengths);
     expect(meta.warnings).toEqual([`${truncated.length} documents were truncated: ${truncated.join(', ')}.`]);
     const refused = await post(path, { query: 'fox', documents, ...members, truncate: false });
     expect(refused.status).toBe(
@@ -299,6 +298,86 @@ describe('what is refused', () => {
       const response = await post(path, foxes);
       expect([response.status, (await errorOf(response)).code]).toEqual([status, code]);
     }
+  });
+});
+
+describe('a request of many documents', () => {
+  test('takes the memory of one query, however many documents it has', async () => {
+    const { post, engine } = await serve();
+    await answerOf(
+      await post(path, { query: 'f'.repeat(4000), documents: Array.from({ length: 1000 }, () => 'a') }),
+    );
+    const { pairs } = engine.rankRequests[0] ?? { pairs: [] };
+    expect(pairs).toHaveLength(1000);
+    expect(new Set(pairs.map(({ before }) => before)).size).toBe(1);
+    expect(new Set(pairs.map(({ after }) => after)).size).toBe(1);
+  });
+
+  /** Spaces have no tokens, as they have none for many models. */
+  async function serveSpaces(contextLength: number) {
+    const host = await serve({ contextLength });
+    const { tokenizer } = host.engine;
+    const encode = tokenizer.encode.bind(tokenizer);
+    const spy = vi.spyOn(tokenizer, 'encode');
+    spy.mockImplementation((text, options) => encode(text.replaceAll(' ', ''), options));
+    return { ...host, encodedCharacters: () => spy.mock.calls.reduce((sum, [text]) => sum + text.length, 0) };
+  }
+
+  test('is scored by the tokens of its documents, however many characters have none', async () => {
+    const { post, engine } = await serveSpaces(20);
+    const documents = [`${' '.repeat(2000)}fox`, `${' '.repeat(5000)}foxes and foxes`, 'a'.repeat(5000)];
+    const { results, meta } = await answerOf(
+      await post('/v2/rerank', { query: 'fox', documents, raw_scores: true }),
+    );
+    expect(engine.rankRequests[0]?.pairs.map(({ document }) => document.length)).toEqual([3, 13, 16]);
+    expect(meta.warnings).toEqual(['1 document was truncated: 2.']);
+    const first = await answerOf(
+      await post('/v1/rerank', { query: 'fox', documents: documents.slice(0, 2), raw_scores: true }),
+    );
+    expect(first.results).toEqual(results.slice(0, 2));
+  });
+
+  test('encodes documents that are truncated once, and little more of them than is read', async () => {
+    const { post, encodedCharacters } = await serveSpaces(1000);
+    const documents = Array.from({ length: 10 }, () => 'a'.repeat(200_000));
+    await answerOf(await post('/v1/rerank', { query: 'fox', documents, max_tokens_per_doc: 100 }));
+    expect(encodedCharacters()).toBeLessThan(10 * 200 * 16);
+  });
+
+  test('is refused with the numbers where a text has far more characters than tokens fit', async () => {
+    const { post, engine, encodedCharacters } = await serveSpaces(10);
+    const spaces = ' '.repeat(1_000_000);
+    const query = await errorOf(await post(path, { query: spaces, documents: ['a'] }));
+    expect(query).toMatchObject({
+      code: 'context_length_exceeded',
+      param: 'query',
+      message: expect.stringMatching(
+        /holds 10 tokens, but the query has 1000000 characters \(at most 2560 are read\)/,
+      ),
+    });
+    for (const members of [{}, { truncate: true }]) {
+      const documents = ['a', `${spaces}a`, 'b'.repeat(3000)];
+      const refused = await errorOf(await post(path, { query: 'fox', documents, ...members }));
+      expect(refused).toMatchObject({
+        code: 'context_length_exceeded',
+        param: 'documents.1',
+        message: expect.stringContaining('documents.1 has 1000001 characters (at most 2560 are read)'),
+      });
+      expect(refused.message.includes('documents.2 has 3000 characters')).toBe(!('truncate' in members));
+      expect(refused.message.includes('or send `truncate`')).toBe(!('truncate' in members));
+    }
+    expect(engine.rankRequests).toEqual([]);
+    expect(encodedCharacters()).toBeLessThan(10_000);
+  });
+
+  test('is refused by a full queue before a text is encoded', async () => {
+    const { post, engine } = await serve({ capacity: 1, hang: true });
+    void engine.rank({ pairs: [] });
+    const encode = vi.spyOn(engine.tokenizer, 'encode');
+    const response = await post(path, foxes);
+    expect([response.status, (await errorOf(response)).code]).toEqual([429, 'queue_full']);
+    expect(response.headers.get('retry-after')).toBe('1');
+    expect(encode).not.toHaveBeenCalled();
   });
 });
 

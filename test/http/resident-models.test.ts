@@ -117,6 +117,36 @@ describe('models that requests name', () => {
     expect(metrics.get('vllm:cache_config_info')?.samples).toHaveLength(1);
   });
 
+  test('are found by their ids before others of the same id are, and no id is listed twice', async () => {
+    const host = await serve({ resident: 2, ids: { b: 'x', c: 'x' } });
+    expect([await chat(host, 'c'), await chat(host, 'x')]).toEqual(['c', 'c']);
+    expect(host.loads).toEqual(['/c']);
+    const listed = async (where: Host) =>
+      modelList.parse(await (await where.get('/v1/models')).json()).data.map(({ id }) => id);
+    expect(await listed(host)).toEqual(['a', 'x', 'lathe-tiny']);
+    const both = await serve({ ids: { b: 'x', c: 'x' } });
+    expect([await chat(both, 'b'), await chat(both, 'c'), await chat(both, 'x')]).toEqual(['b', 'c', 'b']);
+    expect(await listed(both)).toEqual(['a', 'x', 'lathe-tiny']);
+  });
+
+  test('do not hide a stored model that has their id as its name', async () => {
+    const host = await serve({ ids: { c: 'b' } });
+    expect([await chat(host, 'c'), await chat(host, 'b')]).toEqual(['c', 'b']);
+    expect(host.loads).toEqual(['/c', '/b']);
+  });
+
+  test('are found without a search of the stored ones', async () => {
+    const host = await serve({ ids: { a: 'm', b: 'x' } });
+    for (const model of ['a', 'b', 'm']) await chat(host, model);
+    // The load of `b` ended what was known of `a`.
+    await chat(host, 'a');
+    host.searches.length = 0;
+    const all = ['a', 'b', 'm', 'x', 'b:latest', 'x:latest'];
+    for (const model of all) await chat(host, model);
+    for (const model of all) expect((await host.get(`/v1/models/${model}`)).status).toBe(200);
+    expect(host.searches).toEqual([]);
+  });
+
   test('an alias of a loaded model is listed as loaded', async () => {
     const host = await serve({ aliases: { gpt: 'b' } });
     expect(await textOf(await host.post('/api/chat', ask('gpt')))).toBe('b');

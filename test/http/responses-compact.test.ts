@@ -22,7 +22,9 @@ test('messages of the user stay, the rest becomes a summary that the next reques
   const { post, engine } = await serve({ answer: () => [answers.shift() ?? ''] });
   const promptOf = (index: number) => engine.tokenizer.decode(engine.requests[index]?.prompt ?? []);
   const body = { model: 'scripted', input: conversation, instructions: 'Be brief.', prompt_cache_key: 'k' };
-  const compacted = compactedConversation.strict().parse(await (await post(route, body)).json());
+  const response = await post(route, body);
+  const compacted = compactedConversation.strict().parse(await response.json());
+  expect(response.headers.get('x-lathe-seed')).toBe(String(engine.requests[0]?.sampling.seed));
   expect(compacted.output).toEqual([
     {
       id: expect.stringMatching(/^msg_/),

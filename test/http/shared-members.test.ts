@@ -56,6 +56,25 @@ describe.each(wires.filter(([path]) => !isOllama(path) && path !== '/v1/messages
       ).toEqual({ 97: 2, 98: -100 });
       expect(await biasFor([['ab', 2]])).toEqual({ 97: 2, 98: 2 });
       expect(await biasFor(null)).toEqual({});
+      const pathsOf = async (logit_bias: unknown) => {
+        const response = await post(path, { ...body, logit_bias });
+        expect(response.status).toBe(400);
+        return [...(await response.text()).matchAll(/logit_bias\.(\d+): no such token: (\d+)/g)].map(
+          (found) => found.slice(1),
+        );
+      };
+      expect(
+        await pathsOf([
+          [97, 1],
+          [9999, 1],
+          ['ab', 1],
+          [8888, 1],
+        ]),
+      ).toEqual([
+        ['1', '9999'],
+        ['3', '8888'],
+      ]);
+      expect(await pathsOf({ 97: 1, 9999: 1 })).toEqual([['9999', '9999']]);
     });
   },
 );

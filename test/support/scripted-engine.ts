@@ -162,9 +162,8 @@ export class ScriptedEngine implements Engine {
 
   /** Refuses at the call, as the contract says. */
   generate(request: GenerateRequest): AsyncIterable<GenerationEvent> {
-    const { capacity, contextLength = 4096 } = this.script;
-    if (capacity !== undefined && this.running >= capacity)
-      throw new EngineError('queue_full', 'the queue is full');
+    const { contextLength = 4096 } = this.script;
+    this.requireQueueSpace();
     if (request.prompt.length + request.maxTokens > contextLength) {
       throw new EngineError('context_length_exceeded', 'the scripted engine was asked for more than fits');
     }
@@ -242,9 +241,8 @@ export class ScriptedEngine implements Engine {
 
   /** A vector that points where the first two tokens say, in each input's own plane. */
   async embed(request: EmbedRequest): Promise<Embeddings> {
-    const { capacity, fail, hang, delayMs = 0 } = this.script;
-    if (capacity !== undefined && this.running >= capacity)
-      throw new EngineError('queue_full', 'the queue is full');
+    const { fail, hang, delayMs = 0 } = this.script;
+    this.requireQueueSpace();
     this.embedRequests.push(request);
     this.running++;
     try {
@@ -267,6 +265,7 @@ export class ScriptedEngine implements Engine {
   /** The score of a document is the number of its tokens that are in the query, less two. */
   async rank(request: RankRequest): Promise<Ranking> {
     const { fail, hang, delayMs = 0 } = this.script;
+    this.requireQueueSpace();
     this.rankRequests.push(request);
     this.running++;
     try {
@@ -274,15 +273,21 @@ export class ScriptedEngine implements Engine {
       if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs));
       request.signal?.throwIfAborted();
       if (fail) throw fail.error;
-      const scores = request.pairs.map(({ tokens, document }) => {
-        const query = new Set(tokens.slice(0, document));
-        return tokens.slice(document).filter((id) => query.has(id)).length - 2;
+      const scores = request.pairs.map(({ before, document }) => {
+        const query = new Set(before);
+        return document.filter((id) => query.has(id)).length - 2;
       });
-      const promptTokens = request.pairs.reduce((sum, { tokens }) => sum + tokens.length, 0);
+      const promptTokens = request.pairs.reduce((sum, { length }) => sum + length, 0);
       return { scores, promptTokens };
     } finally {
       this.running--;
     }
+  }
+
+  requireQueueSpace(): void {
+    const { capacity } = this.script;
+    if (capacity !== undefined && this.running >= capacity)
+      throw new EngineError('queue_full', 'the queue is full');
   }
 
   stats(): EngineStats {

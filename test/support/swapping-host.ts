@@ -15,8 +15,10 @@ import { type Script, ScriptedEngine } from './scripted-engine.ts';
 import { createSpanRecorder } from './span-recorder.ts';
 
 export interface Swapping {
-  /** What each model answers; its name is its id, and `/name` its place. */
+  /** What each model answers; its name is its id, unless `ids` has another one, and `/name` its place. */
   readonly models: Readonly<Record<string, Script>>;
+  /** The ids of models, by name. */
+  readonly ids?: Readonly<Record<string, string>>;
   readonly swap?: boolean;
   /** How many models stay loaded. */
   readonly resident?: number;
@@ -36,6 +38,7 @@ export interface Swapping {
 /** A host over scripted engines that changes its model; the first of `models` is resident. */
 export async function swappingHost({
   models,
+  ids = {},
   resident: count = 1,
   swap = count === 1,
   memoryBytes = Number.POSITIVE_INFINITY,
@@ -60,7 +63,7 @@ export async function swappingHost({
     const missingBytes = usedBytes() + engine.stats().memoryBytes - memoryBytes;
     if (missingBytes > 0)
       throw new EngineError('model_too_large', `${missingBytes} bytes are missing`, { missingBytes });
-    Object.assign(engine.model, { id });
+    Object.assign(engine.model, { id: ids[id] ?? id });
     engines.push(engine);
     open.add(engine);
     const close = async () => {
@@ -71,12 +74,19 @@ export async function swappingHost({
     return { engine, close };
   };
   const store = storeAt(freshDataDir());
-  const find = async (name: string): Promise<StoredModel | undefined> =>
-    name in models ? { name, location: `/${name}` } : await store.find(name);
+  /** The names that were looked for in the store. */
+  const searches: string[] = [];
+  const find = async (requested: string): Promise<StoredModel | undefined> => {
+    searches.push(requested);
+    const name =
+      requested in models ? requested : Object.keys(ids).find((stored) => ids[stored] === requested);
+    return name === undefined ? await store.find(requested) : { name, location: `/${name}` };
+  };
   /** The models that requests looked at, in order: who asks for another one waits from then on. */
   const looked: string[] = [];
   const others = {
     find,
+    isNameOfAnother: async (name: string, location: string) => name in models && location !== `/${name}`,
     isSame: async (model: StoredModel, location: string) => model.location === location,
     inspect: async ({ name }: StoredModel) => {
       looked.push(name);
@@ -117,6 +127,7 @@ export async function swappingHost({
     url,
     resident,
     loads,
+    searches,
     looked,
     /** Requests that ended, with any outcome. */
     ended,

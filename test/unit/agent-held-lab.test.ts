@@ -14,6 +14,7 @@ it.each(['answers', 'fails'])(
     Object.assign(other.model, { id: 'other' });
     const resident = new Resident('loading', {
       find: (name) => Promise.resolve(name === 'other' ? { name, location: '/other' } : undefined),
+      isNameOfAnother: () => Promise.resolve(false),
       isSame: () => Promise.resolve(false),
       inspect: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
       load: (location) => {

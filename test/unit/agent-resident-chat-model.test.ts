@@ -23,6 +23,7 @@ function world(script: Script = {}) {
   Object.assign(other.model, { id: 'other' });
   const resident = new Resident('loading', {
     find: (name) => Promise.resolve(name === 'other' ? { name, location: '/other' } : undefined),
+    isNameOfAnother: () => Promise.resolve(false),
     isSame: (stored, location) => Promise.resolve(stored.location === location),
     inspect: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
     load: (location) => {

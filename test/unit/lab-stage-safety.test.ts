@@ -707,8 +707,6 @@ ${body}
       'one is compared with expert',
       'routes[2u * pair] is compared with expert',
       'v is compared with drawn',
-      // Which of two segments a token belongs to, as the step says.
-      'token[t].w is compared with 2',
       // Activations of data, which have no input of their own where they vanish.
       '-slope * open is an argument of exp',
       '-x * x is an argument of exp',

@@ -157,10 +157,12 @@ describe('sampling', () => {
   });
 
   test('a logit_bias outside the vocabulary is refused, naming every such token', () => {
-    const biasOf = (...logit_bias: [number | string, number][]) =>
+    const biasOf = (...logit_bias: [number | string, number, string][]) =>
       toSampling({ logit_bias }, tokenizer, () => 0).logitBias;
-    expect(() => biasOf([3, 1], [10, 1], ['ab', 1], [99, 1])).toThrow(/logit_bias\.10: .*logit_bias\.99: /);
-    expect(biasOf([3, -100])).toEqual(new Map([[3, -100]]));
+    expect(() => biasOf([3, 1, '3'], [10, 1, '10'], ['ab', 1, 'ab'], [99, 1, '099'])).toThrow(
+      /logit_bias\.10: no such token: 10 .*logit_bias\.099: no such token: 99 /,
+    );
+    expect(biasOf([3, -100, '0'])).toEqual(new Map([[3, -100]]));
   });
 
   test('stop is one text or several', () => {

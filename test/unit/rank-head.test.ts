@@ -7,7 +7,7 @@ import type { Metadata, ModelFile } from '../../src/engine/formats/model-file.ts
 import { openModelFile } from '../../src/engine/formats/open-model-file.ts';
 import { kindOf } from '../../src/engine/loading/model-info.ts';
 import { buildGraph } from '../../src/engine/models/registry.ts';
-import { createPairEncoder, joinPair } from '../../src/engine/ranking/pair-encoder.ts';
+import { createPair, createPairEncoder, joinPair } from '../../src/engine/ranking/pair-encoder.ts';
 import { scorePair, validateRankRequest } from '../../src/engine/ranking/rank-request.ts';
 import { createTokenizer } from '../../src/engine/tokenizer/index.ts';
 import { platforms } from '../support/architectures.ts';
@@ -122,6 +122,7 @@ describe('Qwen3-Reranker', () => {
       'rerank',
     ],
     ["its file's name", plain, '/models/Qwen3-Reranker-0.6B-Q8_0.gguf', 'rerank'],
+    ['a name with a vision encoder', plain, '/models/qwen3-vl-reranker-2b.gguf', 'rerank'],
     ['nothing, so it generates', plain, '/qwen3-reranker/toy.gguf', 'generate'],
   ] as const)('is known by %s', async (_, changes, name, kind) => {
     const file = await open(path);
@@ -183,7 +184,14 @@ describe('Qwen3-Reranker', () => {
       JSON.stringify({ ...(JSON.parse(config) as object), _name_or_path: 'Qwen/Qwen3-Reranker-4B' }),
     );
     expect(await kindAt(copy)).toBe('rerank');
-    writeFileSync(configPath, config);
+    for (const name of ['Qwen3_Reranker', 'qwen3-vl-reranker']) {
+      writeFileSync(configPath, JSON.stringify({ ...(JSON.parse(config) as object), _name_or_path: name }));
+      expect(await kindAt(copy), name).toBe('rerank');
+      writeFileSync(configPath, config);
+      writeFileSync(join(copy, 'README.md'), `---\ntags: []\n---\n# ${name}\n`);
+      expect(await kindAt(copy), name).toBe('rerank');
+      rmSync(join(copy, 'README.md'));
+    }
     renameSync(copy, join(folder, 'Qwen3-Reranker-0.6B'));
     expect(await kindAt(join(folder, 'Qwen3-Reranker-0.6B'))).toBe('rerank');
   });
@@ -203,15 +211,18 @@ describe('pairs', () => {
         ids.filter((id) => tokenizer.isControl(id) && !isUnknown(id)).length;
       const frame = encoder.encodeQuery('a');
       expect(controls(encoder.encodeQuery(text).before)).toBe(controls(frame.before));
-      const { tokens, document } = joinPair(frame, encoder.encodeDocument(text));
-      expect(controls(tokens)).toBe(controls(frame.before) + controls(frame.after));
-      expect(document).toBe(frame.before.length);
+      const pair = createPair(frame, encoder.encodeDocument(text));
+      expect(controls(joinPair(pair))).toBe(controls(frame.before) + controls(frame.after));
       await file.close();
     },
   );
 
   test('a pair without tokens, one that is too long and a score that is not finite are refused', () => {
-    const pair = (length: number) => ({ tokens: Array.from({ length }, () => 1), document: 0 });
+    const pair = (length: number) =>
+      createPair(
+        { before: [], after: [] },
+        Array.from({ length }, () => 1),
+      );
     expect(() => validateRankRequest([pair(0)], { contextLength: 8 })).toThrow('pair 0 has no tokens');
     expect(() => validateRankRequest([pair(8), pair(9), pair(12)], { contextLength: 8 })).toThrow(
       'the model ranks pairs of up to 8 tokens, but pair 1 has 9, pair 2 has 12',

@@ -17,6 +17,7 @@ function world(script: Script = {}) {
   const engine = new ScriptedEngine({ answer: () => ['one ', 'two'], ...script });
   const resident = new Resident('loading', {
     find: (name) => Promise.resolve(name === 'other' ? { name, location: '/other' } : undefined),
+    isNameOfAnother: () => Promise.resolve(false),
     isSame: (stored, location) => Promise.resolve(stored.location === location),
     inspect: () => Promise.resolve({ problem: undefined, kind: 'generate' }),
     load: () => Promise.resolve({ engine: Object.assign(new ScriptedEngine(), { id: 'other' }) }),

@@ -21,6 +21,7 @@ import { BlobStore } from './blob-store.ts';
 import { ModelIndex } from './model-index.ts';
 import { readDefaults, saveDefaults } from './defaults.ts';
 import { type DownloadListener, SharedDownloads } from './shared-downloads.ts';
+import { inUseReasons, type ModelRole } from './model-role.ts';
 import { hubReference, pathForName } from './model-names.ts';
 import { mapFiles, type FileMapping, installModel } from './install-model.ts';
 import { toHttpError } from './http-errors.ts';
@@ -28,12 +29,12 @@ import { toHttpError } from './http-errors.ts';
 interface StoreOptions {
   readonly cli: Pick<CliContext, 'env' | 'packageRoot' | 'pull'>;
   readonly dataDir: string;
-  /** Whether the model at this location is loaded or being loaded. */
-  readonly inUse: (location: string) => boolean;
+  /** The role of the model at this location; undefined where it is not in use. */
+  readonly roleOf: (location: string) => ModelRole | undefined;
 }
 
 export class DataDirStore implements ModelStore {
-  readonly #inUse: StoreOptions['inUse'];
+  readonly #roleOf: StoreOptions['roleOf'];
   readonly #folder: string;
   readonly #models: ModelIndex;
   readonly #blobs: BlobStore;
@@ -41,8 +42,8 @@ export class DataDirStore implements ModelStore {
   /** Tail of the queue of changes to the models folder, which run one at a time. */
   #lastChange: Promise<unknown> = Promise.resolve();
 
-  constructor({ cli, dataDir, inUse }: StoreOptions) {
-    this.#inUse = inUse;
+  constructor({ cli, dataDir, roleOf }: StoreOptions) {
+    this.#roleOf = roleOf;
     this.#folder = modelsDir(dataDir);
     this.#models = new ModelIndex({ cli, dataDir, folder: this.#folder });
     this.#blobs = new BlobStore(join(dataDir, 'blobs'));
@@ -70,6 +71,10 @@ export class DataDirStore implements ModelStore {
   async find(name: string): Promise<StoredModel | undefined> {
     const found = await this.#models.find(name);
     return found && { name: found.name, location: found.path };
+  }
+
+  isNameOfAnother(name: string, location: string): Promise<boolean> {
+    return this.#models.isNameOfAnother(name, location);
   }
 
   isSame(model: StoredModel, location: string): Promise<boolean> {
@@ -242,11 +247,9 @@ export class DataDirStore implements ModelStore {
   }
 
   #assertNotInUse({ name, path }: PulledModel): void {
-    if (!this.#inUse(path)) return;
-    const message =
-      `'${name}' is the resident model, or loaded beside it; load another model in its place, or with --resident close it ` +
-      'with keep_alive 0';
-    throw new HttpError(409, 'model_in_use', message, { param: 'model' });
+    const role = this.#roleOf(path);
+    if (role === undefined) return;
+    throw new HttpError(409, 'model_in_use', `'${name}' ${inUseReasons[role]}`, { param: 'model' });
   }
 }
 

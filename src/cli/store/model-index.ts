@@ -1,7 +1,8 @@
 /** Index of the stored models: names, files and header facts. */
 import { createHash } from 'node:crypto';
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readdir, stat } from 'node:fs/promises';
+import { basename, dirname, join, sep } from 'node:path';
+import { isGgufModelPath, parseSplitName } from '../../engine/index.ts';
 import type { ModelCard, ModelRow, StoredModel } from '../../planes/model-store.ts';
 import { readStoredDigest } from '../../pull/stored-digest.ts';
 import { embeddedName, findPulled, locateModel } from '../model-location.ts';
@@ -56,6 +57,19 @@ export class ModelIndex {
     return await this.#findById(pulled, plain);
   }
 
+  /** Whether exactly this name is that of a model at another location; false for locations outside the folder. */
+  async isNameOfAnother(name: string, location: string): Promise<boolean> {
+    const { folder } = this.#options;
+    if (!location.startsWith(join(folder, sep)) || hubReference(name)) return false;
+    for (const path of storedNamesFor(name).map((one) => join(folder, ...one.split('/')))) {
+      if (!path.startsWith(join(folder, sep)) || path.includes('\0')) continue;
+      const entries = await readdir(dirname(path)).catch(() => []);
+      const others = entries.filter((entry) => modelNameOf(entry) === basename(path).toLowerCase());
+      if (others.some((entry) => !isPartOf(location, join(dirname(path), entry)))) return true;
+    }
+    return false;
+  }
+
   /** Finds a model by the id it has when it is resident. */
   async #findById(pulled: readonly PulledModel[], id: string): Promise<PulledModel | undefined> {
     for (const model of pulled) {
@@ -82,7 +96,8 @@ export class ModelIndex {
   }
 
   async #fileIdentity(location: string): Promise<string | undefined> {
-    const model = await this.findByLocation(location);
+    // A GGUF file is its own weights, so the folder need not be searched.
+    const model = isGgufModelPath(location) ? undefined : await this.findByLocation(location);
     const weights = model?.files.find((file) => /\.(gguf|safetensors|bin)$/i.test(file));
     const path = weights === undefined ? location : join(this.#options.folder, ...weights.split('/'));
     const found = await stat(path, { bigint: true }).catch(() => undefined);
@@ -173,6 +188,18 @@ export class ModelIndex {
     return { stamp: hash.digest('hex'), modifiedAt: new Date(modified), sizeBytes };
   }
 }
+
+/** The name, in lower case, of the model that a file or folder is or belongs to. */
+const modelNameOf = (entry: string): string =>
+  (parseSplitName(entry)?.model ?? entry.replace(/\.gguf$/i, '')).toLowerCase();
+
+/** Whether a file or folder is the model at a location, or one of its files. */
+const isPartOf = (location: string, path: string): boolean =>
+  path === location ||
+  location.startsWith(join(path, sep)) ||
+  (dirname(path) === dirname(location) &&
+    parseSplitName(basename(path)) !== undefined &&
+    modelNameOf(basename(path)) === modelNameOf(basename(location)));
 
 /** A model that has no files in the data directory. */
 const externalModel = (name: string, path: string): PulledModel => ({

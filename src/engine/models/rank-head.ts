@@ -1,13 +1,12 @@
 /** Reads the head of a model that ranks documents: which files have one, and its last layer. */
 import { dequantizeRows } from '../../../kernels/reference/dequantize.ts';
 import { type ModelFile, ModelFileError, type TensorInfo } from '../formats/model-file.ts';
+import { qwen3RerankerName, rankPooling } from '../formats/rerankers.ts';
 import { bytesOfRow, columnsOf, rowsOf } from '../formats/rows.ts';
 import type { RankHead } from '../graph/graph.ts';
 import { requireFinite } from '../loading/finite.ts';
 import { metadataValue, readNumber } from './metadata.ts';
 
-/** The value of `pooling_type` for models that rank. */
-const rankPooling = 4;
 const outputName = 'cls.output.weight';
 
 /**
@@ -19,10 +18,10 @@ export function hasRankHead(file: ModelFile): boolean {
   return type === rankPooling || (type === 0 && file.tensors.has(outputName));
 }
 
-/** The model's name is tested, and the last part of its path: not the folders above. */
-const qwen3RerankerPattern = /qwen3[-_ ]?(vl[-_ ]?)?reranker/i;
-
-/** Whether a file of the architecture `qwen3` is a Qwen3-Reranker: by its head or pooling, or else by its name. */
+/**
+ * Whether a file of the architecture `qwen3` is a Qwen3-Reranker: by its head or pooling, or else by its name or the last
+ * part of its path, not the folders above.
+ */
 export function isQwen3Reranker(file: ModelFile): boolean {
   if (readNumber(file, 'pooling_type', 0) !== 0 || file.tensors.has(outputName)) return hasRankHead(file);
   const names = [
@@ -30,7 +29,7 @@ export function isQwen3Reranker(file: ModelFile): boolean {
     file.metadata.get('general.basename'),
     file.name.split(/[\\/]/).findLast((part) => part !== ''),
   ];
-  return names.some((name) => typeof name === 'string' && qwen3RerankerPattern.test(name));
+  return names.some((name) => typeof name === 'string' && qwen3RerankerName.test(name));
 }
 
 /**

@@ -3,17 +3,20 @@ import { ModelFileError } from '../formats/model-file.ts';
 import type { PairFormat } from '../graph/graph.ts';
 import type { Tokenizer } from '../tokenizer/types.ts';
 
-/** A query and a document as one text. */
-export interface TokenPair {
-  readonly tokens: readonly number[];
-  /** Index of the document's first token. What follows the query is a segment of its own. */
-  readonly document: number;
-}
-
 /** The tokens of a pair before and after those of the document. */
 export interface PairFrame {
   readonly before: readonly number[];
   readonly after: readonly number[];
+}
+
+/**
+ * A query and a document as one text, in parts: all pairs of a query share its tokens, which would take as much memory
+ * as the context for every document otherwise. What follows `before` is a segment of its own.
+ */
+export interface TokenPair extends PairFrame {
+  readonly document: readonly number[];
+  /** Tokens of the whole text. */
+  readonly length: number;
 }
 
 export interface PairEncoder {
@@ -23,10 +26,16 @@ export interface PairEncoder {
   encodeDocument(document: string): number[];
 }
 
-export const joinPair = ({ before, after }: PairFrame, document: readonly number[]): TokenPair => ({
-  tokens: [...before, ...document, ...after],
-  document: before.length,
+export const createPair = ({ before, after }: PairFrame, document: readonly number[]): TokenPair => ({
+  before,
+  document,
+  after,
+  length: before.length + document.length + after.length,
 });
+
+/** The tokens of the whole text. */
+export const joinPair = ({ before, document, after }: TokenPair): readonly number[] =>
+  before.concat(document, after);
 
 /**
  * Special tokens that a query or a document writes out are text: they cannot end the query or answer for the model.

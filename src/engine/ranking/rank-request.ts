@@ -9,10 +9,10 @@ export function validateRankRequest(
   pairs: readonly TokenPair[],
   { contextLength }: Pick<ModelInfo, 'contextLength'>,
 ): void {
-  const empty = pairs.flatMap(({ tokens }, index) => (tokens.length === 0 ? [index] : []));
+  const empty = pairs.flatMap(({ length }, index) => (length === 0 ? [index] : []));
   if (empty.length > 0)
     throw new EngineError('invalid_request', `pair ${summarizeList(empty)} has no tokens`);
-  const tooLong = pairs.flatMap(({ tokens: { length } }, index) =>
+  const tooLong = pairs.flatMap(({ length }, index) =>
     length > contextLength ? [`pair ${index} has ${length}`] : [],
   );
   if (tooLong.length > 0)

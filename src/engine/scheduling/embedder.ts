@@ -6,7 +6,7 @@ import type { Capacity } from '../memory/memory.ts';
 import { pipelineDepth } from '../execution/runner.ts';
 import type { StepInput } from '../execution/step.ts';
 import { EngineError, greedySampling } from '../types.ts';
-import { EmbeddingJobs, type StartedText } from './embedding-jobs.ts';
+import { EmbeddingJobs, type StartedText, type TextTokens } from './embedding-jobs.ts';
 
 /** The part of `Runner` that the embedder needs. Calls take effect in order. */
 export interface EmbeddingRunner {
@@ -81,16 +81,11 @@ export class Embedder {
 
   /**
    * Computes one row for each text, in order, not normalized.
-   * @param inputs token ids of each text: 1 to `context` tokens
+   * @param inputs each of 1 to `context` tokens
    * @param signal rejects the request with the signal's reason; a running step completes
-   * @param secondSegments for pairs: the index of the first token of each text's second segment
    */
-  embed(
-    inputs: readonly (readonly number[])[],
-    signal?: AbortSignal,
-    secondSegments?: readonly number[],
-  ): Promise<Float32Array[]> {
-    const rows = this.#jobs.add(inputs, signal, secondSegments);
+  embed(inputs: readonly TextTokens[], signal?: AbortSignal): Promise<Float32Array[]> {
+    const rows = this.#jobs.add(inputs, signal);
     this.#start();
     return rows;
   }
@@ -101,7 +96,7 @@ export class Embedder {
   }
 
   #start(): void {
-    if (this.#isBusy || this.#jobs.isStopped || !this.#jobs.peek()) return;
+    if (this.#isBusy || this.#jobs.isStopped || this.#jobs.peekLength() === undefined) return;
     this.#isBusy = true;
     this.#withDevice(() => this.#run())
       .catch((error: unknown) => {
@@ -188,11 +183,11 @@ export class Embedder {
 
   /** Starts the next text if slots, pages and tokens allow; its request moves to the end of the queue. */
   #admit(maxTokens: number): RunningText | undefined {
-    const tokens = this.#jobs.peek();
+    const tokens = this.#jobs.peekLength();
     const slot = this.#freeSlots.at(-1);
-    if (!tokens || slot === undefined) return undefined;
-    const count = Math.ceil(tokens.length / pageTokens);
-    if (tokens.length > maxTokens || count > this.#freePages.length) return undefined;
+    if (tokens === undefined || slot === undefined) return undefined;
+    const count = Math.ceil(tokens / pageTokens);
+    if (tokens > maxTokens || count > this.#freePages.length) return undefined;
     this.#freeSlots.pop();
     const pages = this.#freePages.splice(this.#freePages.length - count);
     this.#runner.setPages(slot, pages);

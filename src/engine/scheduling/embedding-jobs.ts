@@ -1,7 +1,11 @@
+import { joinPair, type TokenPair } from '../ranking/pair-encoder.ts';
+
+/** The token ids of a text, or a pair, whose tokens are joined when it starts. */
+export type TextTokens = readonly number[] | TokenPair;
+
 /** An embedding request: its texts and the rows computed so far. */
 interface EmbeddingJob {
-  readonly inputs: readonly (readonly number[])[];
-  readonly secondSegments: readonly number[] | undefined;
+  readonly inputs: readonly TextTokens[];
   readonly rows: Float32Array[];
   /** Index of the next text that is not started. */
   nextText: number;
@@ -52,13 +56,8 @@ export class EmbeddingJobs {
   /**
    * Adds a request. Resolves with one row for each text, in order.
    * @param signal rejects the request with the signal's reason
-   * @param secondSegments for pairs: the index of the first token of each text's second segment
    */
-  add(
-    inputs: readonly (readonly number[])[],
-    signal?: AbortSignal,
-    secondSegments?: readonly number[],
-  ): Promise<Float32Array[]> {
+  add(inputs: readonly TextTokens[], signal?: AbortSignal): Promise<Float32Array[]> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       if (this.#stopped) throw this.#stopped.reason;
@@ -74,7 +73,6 @@ export class EmbeddingJobs {
       };
       const job: EmbeddingJob = {
         inputs,
-        secondSegments,
         rows: [],
         nextText: 0,
         pendingTexts: inputs.length,
@@ -96,10 +94,10 @@ export class EmbeddingJobs {
     });
   }
 
-  /** The tokens of the next text; undefined when there is none. */
-  peek(): readonly number[] | undefined {
+  /** Number of tokens of the next text; undefined when there is none. */
+  peekLength(): number | undefined {
     const job = this.#jobs.find(hasUnstartedText);
-    return job?.inputs[job.nextText];
+    return job?.inputs[job.nextText]?.length;
   }
 
   /** Starts the next text; its request moves to the end of the queue. */
@@ -110,8 +108,7 @@ export class EmbeddingJobs {
     this.#jobs.splice(this.#jobs.indexOf(job), 1);
     this.#jobs.push(job);
     return {
-      tokens: job.inputs[index] as readonly number[],
-      secondSegment: job.secondSegments?.[index],
+      ...readTokens(job.inputs[index] as TextTokens),
       get isWanted() {
         return !job.isSettled;
       },
@@ -128,6 +125,11 @@ export class EmbeddingJobs {
 }
 
 const hasUnstartedText = ({ nextText, inputs }: EmbeddingJob): boolean => nextText < inputs.length;
+
+const readTokens = (input: TextTokens): Pick<StartedText, 'tokens' | 'secondSegment'> =>
+  'document' in input
+    ? { tokens: joinPair(input), secondSegment: input.before.length }
+    : { tokens: input, secondSegment: undefined };
 
 function deliver(job: EmbeddingJob, index: number, row: Float32Array): void {
   if (job.isSettled) return;

@@ -1,4 +1,4 @@
-import { EmbeddingJobs, type StartedText } from './embedding-jobs.ts';
+import { EmbeddingJobs, type StartedText, type TextTokens } from './embedding-jobs.ts';
 import type { Sequence } from './sequence.ts';
 
 /** The part of `Scheduler` that computes sequences. */
@@ -35,10 +35,10 @@ export class SequenceEmbedder {
 
   /**
    * Computes one row for each text, in order, not normalized.
-   * @param inputs token ids of each text: 1 to `context` tokens
+   * @param inputs each of 1 to `context` tokens
    * @param signal rejects the request with the signal's reason
    */
-  embed(inputs: readonly (readonly number[])[], signal?: AbortSignal): Promise<Float32Array[]> {
+  embed(inputs: readonly TextTokens[], signal?: AbortSignal): Promise<Float32Array[]> {
     const rows = this.#jobs.add(inputs, signal);
     this.#startTexts();
     return rows;

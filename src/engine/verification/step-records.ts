@@ -49,7 +49,7 @@ export class StepRecords {
       position,
       slot,
       hasOwnTile: flags === singleTileFlag,
-      isSecondSegment: flags === secondSegmentFlag,
+      isSecondSegment: (flags & secondSegmentFlag) !== 0,
     };
   }
 

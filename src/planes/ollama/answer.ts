@@ -59,7 +59,7 @@ export async function answer(
   const { engine } = ready;
   requireThinking(engine, model, body.think);
   const name = resident.aliases.resolve(model) ?? engine.model.id;
-  const defaults = await readModelDefaults(store, name, ready);
+  const defaults = await readModelDefaults(resident, store, name, ready);
   const options = { ...defaults.parameters, ...body.options };
   const generation = toGenerationOptions(options, engine.model.contextLength, body, param);
   const { events, droppedMessages = 0, finalMembers } = await start(ready, generation, defaults);

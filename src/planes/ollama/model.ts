@@ -90,15 +90,15 @@ const residentDefaults = new WeakMap<ReadyModel, Promise<ModelDefaults>>();
 
 /** Request defaults that the model was created with. @param requestedModel its name, not an alias */
 export async function readModelDefaults(
+  resident: Resident,
   store: ModelStore,
   requestedModel: string,
   ready: ReadyModel,
 ): Promise<ModelDefaults> {
+  const { stored } = await resident.resolveModel(requestedModel);
+  // A copy has defaults of its own, which can change while its weights are loaded.
+  if (stored && stored.location !== ready.location) return await store.readDefaults(stored);
   const { id } = ready.engine.model;
-  if (stripLatestTag(requestedModel) !== id) {
-    const stored = await store.find(requestedModel);
-    return stored ? await store.readDefaults(stored) : {};
-  }
   const defaults = residentDefaults.get(ready) ?? store.readDefaults({ name: id, location: ready.location });
   residentDefaults.set(ready, defaults);
   return await defaults;

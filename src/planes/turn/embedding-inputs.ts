@@ -2,16 +2,11 @@ import type { Engine, Tokenizer } from '../../engine/index.ts';
 import type { Violation } from '../../http/error.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import { splitInputs, type TextsOrIds } from '../../wires/core/members.ts';
+import { createPace, encodeBeginning, maxCharacters, tooManyCharacters } from './bounded-encoding.ts';
 import { contextExceededError, type InputParam, unknownTokenMessage, refuseOverlong } from './encode.ts';
 
-/** Characters that are encoded before yielding to the event loop. */
-const charactersPerYield = 8192;
-const yieldToEventLoop = () => new Promise((resolve) => setImmediate(resolve));
 /** Most inputs that a refusal lists. */
 const maxNamed = 8;
-
-/** Upper bound of the average characters per token: text beyond it is not encoded where inputs are truncated. */
-const charactersPerToken = 16;
 
 /**
  * Encodes and checks every input before the first one runs; reports all violations at once.
@@ -26,38 +21,39 @@ export async function encodeInputs(
   const isSingle = typeof input === 'string' || typeof input[0] === 'number';
   const inputs: (readonly number[])[] = [];
   const violations: Violation[] = [];
-  const tooLong: { path: InputParam; count: number }[] = [];
-  let characters = 0;
+  /** `size` is a number of tokens, or of characters in words. */
+  const tooLong: { path: InputParam; size: string }[] = [];
+  const { contextLength } = model;
+  const pace = createPace();
+  const encode = (text: string) => tokenizer.encode(text, { addSpecial: true, parseSpecial: true });
+  const encodeText = async (text: string, path: InputParam): Promise<readonly number[] | undefined> => {
+    if (truncate) return await encodeBeginning(text, contextLength, { encode, contextLength, pace });
+    if (text.length > maxCharacters(contextLength)) return undefined;
+    await refuseOverlong(tokenizer, text, contextLength, path, { parseSpecial: true });
+    await pace(text.length);
+    return encode(text);
+  };
   for (const [index, element] of splitInputs(input).entries()) {
     const path: InputParam = isSingle ? 'input' : `input.${index}`;
-    const truncated = truncate ? element.slice(0, model.contextLength * charactersPerToken) : element;
-    if (typeof truncated === 'string') {
-      if (!truncate)
-        await refuseOverlong(tokenizer, truncated, model.contextLength, path, { parseSpecial: true });
-      characters += truncated.length;
-      if (characters > charactersPerYield) {
-        characters = 0;
-        await yieldToEventLoop();
-      }
+    const ids = typeof element === 'string' ? await encodeText(element, path) : element;
+    if (ids === undefined) {
+      tooLong.push({ path, size: tooManyCharacters(element as string, contextLength) });
+      continue;
     }
-    const ids =
-      typeof truncated === 'string'
-        ? tokenizer.encode(truncated, { addSpecial: true, parseSpecial: true })
-        : truncated;
     const unknownId = ids.find((id) => id >= model.vocabSize);
     if (unknownId !== undefined)
       violations.push({ path, message: unknownTokenMessage(unknownId, model.vocabSize) });
     if (ids.length === 0) violations.push({ path, message: 'must contain at least one token' });
-    const isLong = ids.length > model.contextLength;
-    if (isLong && !truncate) tooLong.push({ path, count: ids.length });
-    inputs.push(isLong ? truncateIds(tokenizer, ids, model.contextLength) : ids);
+    const isLong = ids.length > contextLength;
+    if (isLong && !truncate) tooLong.push({ path, size: String(ids.length) });
+    inputs.push(isLong ? truncateIds(tokenizer, ids, contextLength) : ids);
   }
   if (violations.length > 0) throw invalidBodyError(violations);
   const [first] = tooLong;
   if (!first) return inputs;
-  const shown = tooLong.slice(0, maxNamed).map(({ path, count }) => `${path} has ${count}`);
+  const shown = tooLong.slice(0, maxNamed).map(({ path, size }) => `${path} has ${size}`);
   const more = tooLong.length > shown.length ? [`${tooLong.length - shown.length} more are too long`] : [];
-  throw contextExceededError(model.contextLength, [...shown, ...more].join(', '), first.path);
+  throw contextExceededError(contextLength, [...shown, ...more].join(', '), first.path);
 }
 
 function truncateIds(tokenizer: Tokenizer, ids: readonly number[], limit: number): readonly number[] {

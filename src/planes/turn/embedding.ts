@@ -3,13 +3,14 @@ import { raceAbort } from '../../util/race-abort.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import type { TextsOrIds } from '../../wires/core/members.ts';
 import { toHttpError } from '../resident.ts';
+import { createPace } from './bounded-encoding.ts';
 import { encodeInputs } from './embedding-inputs.ts';
+import { requireQueueSpace } from './queue-space.ts';
 import type { CompletionContext } from './respond.ts';
 import { recordTexts } from './transcript.ts';
 
 /** Vectors that are formatted before yielding to the event loop. */
 const vectorsPerYield = 32;
-const yieldToEventLoop = () => new Promise((resolve) => setImmediate(resolve));
 
 /** Number of vector elements that a request asks for; absent means all. */
 type Dimensions = number | null | undefined;
@@ -37,6 +38,7 @@ export async function embed(
   format: (vector: Float32Array) => FormattedVector = toDecimals,
 ): Promise<{ readonly vectors: readonly FormattedVector[]; readonly promptTokens: number }> {
   requireDimensions(engine.model, dimensions);
+  requireQueueSpace(engine);
   const inputs = await encodeInputs(engine, input, truncate);
   const dimensionsOption = typeof dimensions === 'number' ? { dimensions } : {};
   recordTexts(span, engine.tokenizer, inputs);
@@ -59,8 +61,9 @@ async function formatVectors(
   format: (vector: Float32Array) => FormattedVector,
 ): Promise<FormattedVector[]> {
   const formatted: FormattedVector[] = [];
-  for (const [index, vector] of vectors.entries()) {
-    if (index > 0 && index % vectorsPerYield === 0) await yieldToEventLoop();
+  const pace = createPace(vectorsPerYield);
+  for (const vector of vectors) {
+    await pace(1);
     formatted.push(format(vector));
   }
   return formatted;

@@ -37,7 +37,7 @@ export interface RouteCompletionContext extends CompletionContext {
 export interface AnswerStream<Metadata = AnswerMetadata & Required<Pick<AnswerMetadata, 'resident'>>> {
   readonly events: AnswerBatches;
   readonly metadata: Metadata;
-  /** Seed of the first answer; answer k is sampled with seed + k. */
+  /** Seed of the first answer to each prompt; answer k to a prompt is sampled with seed + k. */
   readonly seed: number;
 }
 

@@ -2,6 +2,7 @@ import type { Sampling, Tokenizer } from '../../engine/index.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import type { BiasEntry } from '../../wires/core/logit-bias.ts';
 import type { SamplingBody } from '../../wires/core/sampling-schema.ts';
+import { unknownTokenMessage } from './encode.ts';
 
 /** Sampling defaults of a wire. */
 interface SamplingDefaults {
@@ -62,13 +63,13 @@ type BiasTokenizer = Pick<Tokenizer, 'vocabSize' | 'encode'>;
 
 /** Maps token ids to their bias; the last entry of a token counts. A text's bias is that of each of its tokens. */
 export function toLogitBias(entries: readonly BiasEntry[], tokenizer: BiasTokenizer): Map<number, number> {
-  const unknown = entries.flatMap(([token]) =>
-    typeof token === 'number' && token >= tokenizer.vocabSize ? [token] : [],
+  const { vocabSize } = tokenizer;
+  const unknown = entries.flatMap(([token, , path]) =>
+    typeof token === 'number' && token >= vocabSize
+      ? [{ path: `logit_bias.${path}`, message: unknownTokenMessage(token, vocabSize) }]
+      : [],
   );
-  if (unknown.length > 0) {
-    const message = `no such token (the model has ids 0 to ${tokenizer.vocabSize - 1})`;
-    throw invalidBodyError(unknown.map((id) => ({ path: `logit_bias.${id}`, message })));
-  }
+  if (unknown.length > 0) throw invalidBodyError(unknown);
   return new Map(
     entries.flatMap(([token, bias]) =>
       (typeof token === 'string' ? tokenizer.encode(token) : [token]).map((id) => [id, bias] as const),

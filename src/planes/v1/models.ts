@@ -24,11 +24,11 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
     async handle() {
       const { state } = resident;
       if (state.kind === 'loading' && state.isFirst) throw modelLoadingError();
-      const data = [
-        ...resident.models.map((model) => residentEntry(model, model.engine.model.id)),
-        ...(resident.canLoad ? await storedEntries(resident, store) : []),
-        ...(await aliasEntries(resident, store)),
-      ];
+      const rows = resident.canLoad ? await usableRows(store) : [];
+      const aliases = await aliasEntries(resident, store);
+      const own = [...loadedEntries(resident, rows), ...storedEntries(resident, rows)];
+      const names = new Set(aliases.map(({ id }) => id));
+      const data = withoutRepeatedIds([...own.filter(({ id }) => !names.has(id)), ...aliases]);
       const ids = data.map(({ id }) => id);
       const answer: ModelList = {
         object: 'list',
@@ -75,18 +75,32 @@ export function modelRoutes(resident: Resident, store: Pick<ModelStore, 'list'>)
   return [listModels, getModel];
 }
 
-/** Entries for the stored models that a request may name, and for the other names of the resident model. */
-async function storedEntries(resident: Resident, store: Pick<ModelStore, 'list'>): Promise<ModelEntry[]> {
-  const listed = new Set(resident.models.map(({ engine }) => engine.model.id));
-  const rows = await usableRows(store);
-  return rows.flatMap((row) => {
-    const loaded = resident.loadedAt(row.location);
-    const ids = new Set([row.name, resident.findKnownModel(row.location)?.model.id ?? row.name]);
-    return [...ids]
-      .filter((id) => !listed.has(id))
-      .map((id) => (loaded ? residentEntry(loaded, id) : storedEntry(row, id)));
-  });
+/** Entries for the ids of the loaded models, except for an id that is the name of another stored model. */
+function loadedEntries({ models }: Resident, rows: readonly ModelRow[]): ModelEntry[] {
+  const isNameOfAnother = ({ engine, location }: ReadyModel) =>
+    rows.some((row) => row.location === location) &&
+    rows.some((row) => row.location !== location && row.name === engine.model.id);
+  return models
+    .filter((model) => !isNameOfAnother(model))
+    .map((model) => residentEntry(model, model.engine.model.id));
 }
+
+/** Entries for the names of the stored models that a request may use, and then for the ids of those that were loaded. */
+function storedEntries(resident: Resident, rows: readonly ModelRow[]): ModelEntry[] {
+  const entry = (row: ModelRow, id: string) => {
+    const loaded = resident.loadedAt(row.location);
+    return loaded ? residentEntry(loaded, id) : storedEntry(row, id);
+  };
+  const byId = rows.flatMap((row) => {
+    const id = resident.findKnownModel(row.location)?.model.id;
+    return id === undefined ? [] : [entry(row, id)];
+  });
+  return [...rows.map((row) => entry(row, row.name)), ...byId];
+}
+
+/** Where several models have an id, a request gets the first one. */
+const withoutRepeatedIds = (entries: readonly ModelEntry[]): ModelEntry[] =>
+  entries.filter(({ id }, at) => entries.findIndex((entry) => entry.id === id) === at);
 
 /** Entries for the aliases of usable models. */
 async function aliasEntries(resident: Resident, store: Pick<ModelStore, 'list'>): Promise<ModelEntry[]> {

@@ -14,6 +14,7 @@ import { openaiErrorResponses } from '../error-schema.ts';
 import { startChat } from '../turn/chat.ts';
 import { resolveMaxTokens } from '../turn/encode.ts';
 import { randomSeed } from '../turn/identity.ts';
+import { withSeed } from '../turn/respond.ts';
 import { toSampling } from '../turn/sampling.ts';
 import { readConversation, type ResponsesOptions, withInputParam } from './response-start.ts';
 import { readRequest } from './responses-input.ts';
@@ -53,11 +54,12 @@ export function compactRoute(options: ResponsesOptions): Route {
         throw invalidBodyError([{ path: 'input', message: 'expected a text or an array of items' }]);
       const ready = await options.resident.acquire(body.model, { signal, finished, span }, 'generate');
       const { model, tokenizer } = ready.engine;
+      const sampling = toSampling({ temperature: 0 }, tokenizer, randomSeed);
       const { events } = await startChat(
         ready,
         {
           input: toSummaryInput(input),
-          sampling: toSampling({ temperature: 0 }, tokenizer, randomSeed),
+          sampling,
           stop: [],
           maxTokens: (prompt) =>
             resolveMaxTokens(prompt, model.contextLength, 'messages', undefined, summaryLimit(model)),
@@ -69,7 +71,7 @@ export function compactRoute(options: ResponsesOptions): Route {
       });
       const answer = await collectEvents(events);
       const summary = shorterOf(textOf(answer), replacedText(input));
-      return Response.json({
+      const compacted = Response.json({
         id: createId('resp', true),
         object: 'response.compaction',
         created_at: Math.floor(Date.now() / 1000),
@@ -80,6 +82,7 @@ export function compactRoute(options: ResponsesOptions): Route {
         ],
         usage: writeUsage(usageOf(answer)),
       });
+      return withSeed(compacted, sampling.seed);
     },
   });
 }

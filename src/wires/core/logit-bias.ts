@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { maxViolations } from '../../http/violations.ts';
 import { isTokenId } from './members.ts';
 
-export type BiasEntry = readonly [token: number | string, bias: number];
+/** `path`: the index of a pair, or the name of an object's member. */
+export type BiasEntry = readonly [token: number | string, bias: number, path: string];
 
 /** Limits of all entries together. */
 const limits = { entries: 10_000, characters: 20_000 };
@@ -15,10 +16,14 @@ interface LogitBiasRules {
   readonly error: string;
   /** @returns the bias, or what was expected instead */
   readonly toBias: (value: unknown) => number | string;
+  /** What `toBias` accepts, as a JSON schema. */
+  readonly biasSchema: { readonly type: 'number'; readonly minimum?: number; readonly maximum?: number };
   /** What an object's member may be called beside a token id; undefined: any text. */
   readonly keyError?: string;
 }
 
+/** A token id as the name of an object's member. */
+const idPattern = /^\d{1,9}$/;
 const pairError = 'expected [token id or text, number or false]';
 
 /** llama.cpp's rules: larger biases are cut, and a member of an object may be a text. */
@@ -28,6 +33,7 @@ export const lenientBias: LogitBiasRules = {
     typeof value === 'number' && Number.isFinite(value)
       ? Math.max(-maxBias, Math.min(maxBias, value))
       : pairError,
+  biasSchema: { type: 'number' },
 };
 
 /** OpenAI's rules for the object, which are those of the pairs too. */
@@ -37,18 +43,19 @@ export const strictBias: LogitBiasRules = {
     typeof value === 'number' && Math.abs(value) <= maxBias
       ? value
       : `expected a number from -${maxBias} to ${maxBias}, or false`,
+  biasSchema: { type: 'number', minimum: -maxBias, maximum: maxBias },
   keyError: 'expected a token id',
 };
 
 /** Biases in llama.cpp's formats: pairs of a token id or text and a bias, or an object of them; false bans. */
-export const logitBias = ({ error, toBias, keyError }: LogitBiasRules) =>
+export const logitBias = ({ error, toBias, biasSchema, keyError }: LogitBiasRules) =>
   z
     .unknown()
     .optional()
     .meta({
       description:
         'Pairs `[token id or text, bias]`, or an object of them; `false` bans. A text applies to each of its tokens.',
-      anyOf: [{ type: 'array', items: { type: 'array' } }, { type: 'object' }],
+      anyOf: publishedForms(biasSchema, keyError === undefined ? {} : { pattern: idPattern.source }),
     })
     .transform((value, context): readonly BiasEntry[] => {
       const addIssue = (path: string | undefined, message: string) => {
@@ -69,7 +76,7 @@ export const logitBias = ({ error, toBias, keyError }: LogitBiasRules) =>
         if (isKey && keyError !== undefined && typeof token === 'string') addIssue(path, keyError);
         else if (!isToken(token)) addIssue(path, pairError);
         else if (typeof bias === 'string') addIssue(path, bias);
-        else entries.push([token, bias]);
+        else entries.push([token, bias, path]);
         if (context.issues.length > maxViolations) break;
       }
       if (raw.length > limits.entries) addIssue(undefined, `at most ${limits.entries} entries`);
@@ -77,6 +84,20 @@ export const logitBias = ({ error, toBias, keyError }: LogitBiasRules) =>
         addIssue(undefined, `at most ${limits.characters} characters of text`);
       return entries;
     });
+
+/** The forms as JSON schemas. */
+function publishedForms(bias: LogitBiasRules['biasSchema'], key: { readonly pattern?: string }) {
+  const value = { anyOf: [bias, { const: false }] };
+  const token = {
+    anyOf: [{ type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER }, { type: 'string' }],
+  };
+  const pair = { type: 'array', prefixItems: [token, value], minItems: 2, maxItems: 2 };
+  return [
+    { type: 'array', items: pair, maxItems: limits.entries },
+    { type: 'object', propertyNames: key, additionalProperties: value, maxProperties: limits.entries },
+    { type: 'null' },
+  ];
+}
 
 interface RawEntry {
   readonly path: string;
@@ -94,7 +115,7 @@ const rawEntries = (value: object): RawEntry[] =>
       })
     : Object.entries(value).map(([key, rawBias]) => ({
         path: key,
-        token: /^\d{1,9}$/.test(key) ? Number(key) : key,
+        token: idPattern.test(key) ? Number(key) : key,
         rawBias,
         isKey: true,
       }));

@@ -25,10 +25,10 @@ const y = randomValues((tokens + 1) * columns, next);
 const tokenTypes = randomValues(2 * columns, next);
 const positions = Array.from({ length: tokens }, (_, t) => (t * 7) % 50);
 const isSecond = (t: number) => t >= 20;
-/** [id, position, slot, mark] each; the position and the mark matter. */
+/** [id, position, slot, flags] each; the position and one bit of the flags matter. */
 const token = Uint32Array.from({ length: tokens * 4 }, (_, word) => {
   const t = word >> 2;
-  return [0x7fffffff, positions[t] as number, 0x7fffffff, isSecond(t) ? secondSegmentFlag : 0][
+  return [0x7fffffff, positions[t] as number, 0x7fffffff, (isSecond(t) ? secondSegmentFlag : 0) | (t & 1)][
     word % 4
   ] as number;
 });

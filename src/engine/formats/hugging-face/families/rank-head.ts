@@ -1,8 +1,9 @@
 import type { ModelConfig } from '../config.ts';
 import type { MetadataWriter } from '../metadata-writer.ts';
+import { qwen3RerankerName, rankPooling } from '../../rerankers.ts';
 
-/** GGUF's `pooling_type` of models that rank documents. */
-const rankPooling = 4;
+/** The first heading of its README. */
+const readmeTitle = new RegExp(`^# *${qwen3RerankerName.source}`, 'im');
 
 const writeRankPooling = (writer: MetadataWriter): void => writer.set('pooling_type', rankPooling);
 
@@ -23,8 +24,7 @@ export const writeRankHead = (config: ModelConfig, writer: MetadataWriter): void
  */
 export const markQwen3Reranker = (config: ModelConfig, readme: string, writer: MetadataWriter): boolean => {
   const name = config.get('_name_or_path');
-  const isReranker =
-    /^# *qwen3-(vl-)?reranker/im.test(readme) || (typeof name === 'string' && /qwen3-reranker/i.test(name));
+  const isReranker = readmeTitle.test(readme) || (typeof name === 'string' && qwen3RerankerName.test(name));
   if (isReranker) writeRankPooling(writer);
   return isReranker;
 };
