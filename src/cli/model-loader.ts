@@ -169,8 +169,10 @@ export class ModelLoader {
 
   /** Closes what is open of a model, also where it is being closed already. */
   #close(model: OpenModel): Promise<void> {
-    const closing = [model.closing, ...model.closers.splice(0).map((close) => close())];
-    model.closing = Promise.all(closing).then(() => void this.#open.delete(model));
+    const closing = model.closers.splice(0).map((close) => close());
+    model.closing = Promise.all([model.closing ?? Promise.resolve(), ...closing]).then(
+      () => void this.#open.delete(model),
+    );
     return model.closing;
   }
 }

@@ -35,7 +35,10 @@ test('a model that is closed twice is closed for both when its engine is', async
   const { loader, release } = createLoader();
   const { close } = await loader.load('/a', { ...params, isMain: true });
   let closed = 0;
-  const both = [close?.(), loader.close()].map((closing) => closing?.then(() => (closed += 1)));
+  const both = [close, () => loader.close()].map(async (end) => {
+    await end?.();
+    closed += 1;
+  });
   await new Promise((resolve) => setImmediate(resolve));
   expect(closed).toBe(0);
   expect(loader.roleOf('/a')).toBe('main');
