@@ -134,6 +134,11 @@ describe('from the stub to a verdict', () => {
     });
     expect(await complete('Once upon a time')).toEqual(before);
 
+    // With this seed, two of the positions that are drawn first are the same.
+    await call('PUT', '/lab/v1/parity', { mode: 'standard', seed: 2241166116 });
+    const seeded: Answer<ParityRunResult> = await call('POST', '/lab/v1/parity/run');
+    expect(seeded.body).toMatchObject({ seed: 2241166116, ok: true, logits: { positions: 69 } });
+    await call('PUT', '/lab/v1/parity', { mode: 'standard' });
     const parity: Answer<ParityRunResult> = await call('POST', '/lab/v1/parity/run');
     expect(parity.body).toMatchObject({ ok: true, logits: { positions: 69, top1_agreement: 1 } });
     expect(parity.body.components.map(({ id }) => id)).toEqual(

@@ -154,8 +154,11 @@ function farPositions(runner: Runner, textTokens: number, random: Random): numbe
   if (context - textTokens < farCount) return [];
   const between = () => textTokens + randomInteger(random, context - textTokens);
   const edge = Math.max(textTokens + 1, Math.floor(between() / pageTokens) * pageTokens);
-  const all = [edge - 1, Math.min(edge, context - 1), between(), between(), context - 1];
-  return [...new Set(all)].sort((a, b) => a - b);
+  const last = context - 1;
+  const all = new Set([edge - 1, Math.min(edge, last), last]);
+  // Drawn again where it is one of the others, so that every run compares the same number of positions.
+  while (all.size < farCount) all.add(between());
+  return [...all].sort((a, b) => a - b);
 }
 
 /** Fills the cache with keys and values of other tokens: the positions of the text, and pages behind it. */
