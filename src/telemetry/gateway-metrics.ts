@@ -1,6 +1,7 @@
 import type {
   AttemptEvent,
   BreakerEvent,
+  CacheLookupEvent,
   CommitEvent,
   ConfigState,
   GatewayObserver,
@@ -62,6 +63,10 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
     name: 'lathe_gateway_breaker_changes_total',
     help: 'How often the circuit breaker of a model opened or closed.',
   });
+  readonly #cacheLookups = new Counter({
+    name: 'lathe_gateway_cache_lookups_total',
+    help: 'Requests that were looked up in the cache of answers.',
+  });
   readonly #commits = new Counter({
     name: 'lathe_gateway_ledger_commits_total',
     help: 'Transactions of the ledger.',
@@ -98,6 +103,10 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
     this.#commitSeconds.observe({}, ms / 1000);
   };
 
+  readonly onCacheLookup = ({ model, isHit }: CacheLookupEvent): void => {
+    this.#cacheLookups.add({ model: this.#models.labelOf(model), outcome: isHit ? 'hit' : 'miss' });
+  };
+
   /** The current metrics. @param state undefined where no gateway is open */
   families(state: GatewayState | undefined): MetricFamily[] {
     const instruments = [
@@ -110,6 +119,7 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
       this.#tokens,
       this.#cost,
       this.#breakerChanges,
+      this.#cacheLookups,
       this.#commits,
       this.#operations,
       this.#commitSeconds,

@@ -27,11 +27,18 @@ export interface CommitEvent {
   readonly isCommitted: boolean;
 }
 
+/** A request was looked up in the cache of answers. */
+export interface CacheLookupEvent {
+  readonly model: string;
+  readonly isHit: boolean;
+}
+
 /** Is told what happens within the gateway. Called synchronously, so it must not throw or block. */
 export interface GatewayObserver {
   readonly onAttempt?: (event: AttemptEvent) => void;
   readonly onBreaker?: (event: BreakerEvent) => void;
   readonly onCommit?: (event: CommitEvent) => void;
+  readonly onCacheLookup?: (event: CacheLookupEvent) => void;
 }
 
 /** Tells several observers. */
@@ -44,6 +51,9 @@ export const combineObservers = (observers: readonly GatewayObserver[]): Require
   },
   onCommit(event) {
     for (const { onCommit } of observers) onCommit?.(event);
+  },
+  onCacheLookup(event) {
+    for (const { onCacheLookup } of observers) onCacheLookup?.(event);
   },
 });
 

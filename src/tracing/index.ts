@@ -6,6 +6,7 @@ export {
   type BreakerEvent,
   type ConfigState,
   combineObservers,
+  type CacheLookupEvent,
   type CommitEvent,
   type GatewayObserver,
   type GatewayState,

@@ -196,6 +196,21 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     );
   });
 
+  test('a model is cached as [cache] and then its own table say', async () => {
+    const source = `${provider}${model('m', 'cache = { ttl_secs = 5 }')}${model('n')}[cache]\nhit_price_percent = 10\n`;
+    const config = await configOf(source);
+    expect(config.cache).toEqual({ maxEntries: 10_000, maxBytes: 268_435_456 });
+    expect(config.models.map(({ cache }) => cache)).toEqual([
+      { use: 'always', ttlSecs: 5, hitPrice: { percent: 10 } },
+      { use: 'always', ttlSecs: 3600, hitPrice: { percent: 10 } },
+    ]);
+    const several = await configOf(
+      `${provider}${deployed('cache = { use = "never" }', 'provider = "p"')}[cache]\n`,
+    );
+    expect(several.models[0]?.routing?.deployments[0]?.model.cache?.use).toBe('never');
+    expect((await configOf(`${provider}${model('m')}`)).models[0]?.cache).toBeUndefined();
+  });
+
   test('a webhook has the key of its secret', async () => {
     const HOOK = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
     const source = '[webhook]\nurl = "https://ops.test/hook?token=t"\nsecret_env = "HOOK"\n';
@@ -442,6 +457,31 @@ to = []
       'a webhook without a secret',
       '[webhook]\nurl = "https://x.test"',
       [/:1: webhook: needs secret_env = "NAME" or secret_file = "PATH"/],
+    ],
+    [
+      'a cache with two prices and values out of range',
+      '[cache]\nuse = "sometimes"\nttl_secs = 0\nhit_price_percent = 101\nmax_entry = 1',
+      [
+        /:2: cache\.use: expected one of always, on_request, never, got "sometimes"/,
+        /:3: cache\.ttl_secs: expected a whole number from 1 to 2592000 seconds, got 0/,
+        /:4: cache\.hit_price_percent: expected a whole number from 0 to 100 percent, got 101/,
+        /:5: cache\.max_entry: unknown key.*max_entries/,
+      ],
+    ],
+    [
+      'a cache with two prices',
+      '[cache]\nhit_price_nanousd = 1\nhit_price_percent = 1',
+      [/:3: cache\.hit_price_percent: hit_price_nanousd is set too; keep one of the two/],
+    ],
+    [
+      'a cache of a model without the limits of what is stored',
+      `${provider}${model('m', 'cache = { ttl_secs = 5, max_entries = 1 }')}`,
+      [/models\[0\]\.cache\.max_entries: unknown key/],
+    ],
+    [
+      'a cache of a model without the table',
+      `${provider}${model('m', 'cache = { ttl_secs = 5 }')}`,
+      [/models\[0\]\.cache: needs a table \[cache\]/],
     ],
     [
       'a short master key',

@@ -4,6 +4,7 @@ import { parsePicodollars } from '../catalog/rate-card.ts';
 import { caps } from '../../wires/core/types.ts';
 import { efforts } from '../../wires/core/effort.ts';
 import { routingStrategies } from '../catalog/types.ts';
+import { cacheUses } from '../cache/types.ts';
 
 const textSchema = z.string({ error: 'expected a text' });
 const nonEmptyText = textSchema.min(1, 'must not be empty');
@@ -103,6 +104,26 @@ const deployment = z.strictObject({
   long_context: longContext,
 });
 
+const maxTtlSecs = 30 * 24 * 3600;
+/** Members of [cache] and of a model's `cache`. */
+const cachePolicy = {
+  use: enumOf(cacheUses).optional(),
+  ttl_secs: integerBetween(1, maxTtlSecs, ' seconds').optional(),
+  hit_price_nanousd: integerBetween(0, 1e12, ' nanodollars').optional(),
+  hit_price_percent: integerBetween(0, 100, ' percent').optional(),
+};
+const modelCache = z.strictObject(cachePolicy, {
+  error: 'expected a table such as { use = "on_request", ttl_secs = 600 }',
+});
+const cache = z.strictObject(
+  {
+    ...cachePolicy,
+    max_entries: integerBetween(1, 10_000_000, ' answers').default(10_000),
+    max_bytes: integerBetween(1, 1e12, ' bytes').default(268_435_456),
+  },
+  { error: 'expected a table [cache]' },
+);
+
 const model = z.strictObject({
   id: modelId,
   provider: nonEmptyText.optional(),
@@ -124,6 +145,7 @@ const model = z.strictObject({
   display_name: nonEmptyText.optional(),
   embedding_dimensions: integerBetween(1, 1_000_000, '').optional(),
   efforts: arrayOf(enumOf(efforts), 'levels of effort').optional(),
+  cache: modelCache.optional(),
 });
 
 const fallback = z.strictObject({
@@ -188,6 +210,8 @@ export type FallbackTable = z.infer<typeof fallback>;
 export type ByokTable = z.infer<typeof byok>;
 export type SecretsTable = z.infer<typeof secrets>;
 export type WebhookTable = z.infer<typeof webhook>;
+export type CacheTable = z.infer<typeof cache>;
+export type CachePolicyTable = z.infer<typeof modelCache>;
 export type LimitsTable = z.infer<typeof limits>;
 
 /** Schemas by table name. */
@@ -198,6 +222,7 @@ export const tableSchemas = {
   byok,
   secrets,
   webhook,
+  cache,
   limits,
 };
 /** Top-level members, before the first table. */
@@ -210,6 +235,7 @@ export const knownKeysByTable: Readonly<Record<string, readonly string[]>> = {
     Object.entries(tableSchemas).map(([name, shape]) => [name, Object.keys(shape.shape)]),
   ),
   'models.long_context': Object.keys(longContext.unwrap().shape),
+  'models.cache': Object.keys(cachePolicy),
   'models.deployments': Object.keys(deployment.shape),
   'models.deployments.long_context': Object.keys(longContext.unwrap().shape),
   'secrets.previous': Object.keys(secretSource.shape),

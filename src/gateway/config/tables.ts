@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import type { KeyPath } from '../../config/toml-lines.ts';
 import { formatValue } from '../../config/usage.ts';
 import { isRecord, type Json } from '../../util/json.ts';
@@ -6,6 +7,7 @@ import type { ConfigFaults } from './config-faults.ts';
 import {
   aliasSchemas,
   type ByokTable,
+  type CacheTable,
   type FallbackTable,
   type LimitsTable,
   type ModelTable,
@@ -34,6 +36,7 @@ export interface Tables {
   readonly byok: readonly Entry<ByokTable & { readonly id: string }>[];
   readonly secrets: Entry<SecretsTable> | undefined;
   readonly webhook: WebhookTable | undefined;
+  readonly cache: CacheTable | undefined;
   readonly limits: LimitsTable;
   /** Ids of all tables, also of invalid ones, so that references to those are not reported as further faults. */
   readonly declaredIds: { readonly providers: readonly string[]; readonly models: readonly string[] };
@@ -58,10 +61,9 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
     );
   const topLevel = (name: keyof typeof topLevelSchemas) =>
     faults.parse(topLevelSchemas[name], raw[name], [name]);
-  const secrets =
-    raw['secrets'] === undefined
-      ? undefined
-      : faults.parse(tableSchemas.secrets, raw['secrets'], ['secrets']);
+  const optional = <T extends z.ZodType>(name: string, schema: T) =>
+    raw[name] === undefined ? undefined : faults.parse(schema, raw[name], [name]);
+  const secrets = optional('secrets', tableSchemas.secrets);
 
   return {
     database: topLevel('database'),
@@ -79,10 +81,8 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
       const parsed = faults.parse(tableSchemas.byok, value, path);
       return id === undefined || parsed === undefined ? [] : [{ path, value: { ...parsed, id } }];
     }),
-    webhook:
-      raw['webhook'] === undefined
-        ? undefined
-        : faults.parse(tableSchemas.webhook, raw['webhook'], ['webhook']),
+    webhook: optional('webhook', tableSchemas.webhook),
+    cache: optional('cache', tableSchemas.cache),
     secrets: secrets && { path: ['secrets'], value: secrets },
     limits:
       faults.parse(tableSchemas.limits, raw['limits'] ?? {}, ['limits']) ?? tableSchemas.limits.parse({}),

@@ -1,3 +1,4 @@
+import type { CacheBounds } from '../cache/types.ts';
 import type { Model, Provider } from '../catalog/types.ts';
 import type { WireKind } from '../../wires/core/types.ts';
 
@@ -11,6 +12,8 @@ export interface GatewayConfig {
   readonly fallbacks: ReadonlyMap<string, readonly string[]>;
   readonly byok: readonly ByokProvider[];
   readonly limits: Limits;
+  /** Bounds of the cache of answers; undefined: nothing is cached. Models say how their answers are cached. */
+  readonly cache?: CacheBounds | undefined;
   /** Where notices of budgets are posted, and the key that signs them. */
   readonly webhook?: { readonly url: string; readonly key: Buffer } | undefined;
   /** Encrypt provider credentials. The first key encrypts new ones; the others only decrypt older ones. */

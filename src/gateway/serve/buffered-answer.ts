@@ -10,6 +10,8 @@ import { tryCandidates, markServing, type RequestContext } from './request-conte
 export interface WholeAnswer {
   readonly text: string;
   readonly usage: Usage;
+  /** Whether the answer may be given to other requests. */
+  readonly isCacheable: boolean;
 }
 
 /**
@@ -53,6 +55,7 @@ export async function answerBuffered(
       charged = await hold.release(candidate, candidateIndex, { status: 503, outcome: 'failed' });
       if (charged === 0n) throw error;
     }
+    if (whole.isCacheable) context.cacheSlot?.put(candidate, cost, whole.text);
     if (charged === cost.total) return answer;
     receipt.cost = inputOnlyCost(charged);
     return jsonAnswer(receipt, 200, whole.text);

@@ -22,7 +22,8 @@ import { type BackendAnswer, collectEvents } from '../../wires/core/backend.ts';
 import type { UpstreamReply } from '../upstream/types.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
 import { contextWindowCheck } from './context-window.ts';
-import { rejectUnpricedFeatures } from './unpriced-features.ts';
+import { rejectUnpricedFeatures, usesUnpricedFeatures } from './unpriced-features.ts';
+import { withoutReceipt } from './cache-slot.ts';
 import { receiptComment, wantsReceiptComment } from './receipt-comment.ts';
 import type { RequestContext } from './request-context.ts';
 
@@ -47,9 +48,10 @@ export async function answerCompletion(
       };
     },
     maxTokensOf: (candidate, facts) => maxOutputTokensFor(wire, facts, candidate),
+    isCacheable: (candidate, { value }) => !usesUnpricedFeatures(wire.name, candidate, value),
   });
   if (admitted instanceof OutgoingResponse) return admitted;
-  const { parsed, hold, maxTokensOf, abortSignal, detachClient, finish, finished } = admitted;
+  const { parsed, hold, cacheSlot, maxTokensOf, abortSignal, detachClient, finish, finished } = admitted;
   const { facts, value, text } = parsed;
   const request: ClientRequest = { text, body: value, facts, header: incoming.header };
   recordRequest(incoming.span, text, () => wire.conversation(request));
@@ -68,6 +70,7 @@ export async function answerCompletion(
     incoming,
     facts,
     hold,
+    cacheSlot,
     bodyFor: (candidate) =>
       translationFor(candidate).request(request, {
         model: candidate.model,
@@ -90,6 +93,7 @@ export async function answerCompletion(
       write: (reply, candidate) => wire.writer(localMetadata(reply, candidate)),
       receiptComment: (receipt) =>
         wantsReceiptComment(incoming.header) ? receiptComment(wire.name, receipt) : '',
+      withoutReceipt: (end, receipt) => withoutReceipt(wire.name, end, receipt),
     });
   return await answerBuffered(context, async (reply, candidate) => {
     const answer = await readWholeAnswer(reply, {
@@ -101,7 +105,11 @@ export async function answerCompletion(
     tally.add(answer.events);
     if (tally.failure) throw toUpstreamFailure(tally.failure);
     recordAnswer(incoming.span, tally);
-    return { text: answer.text(), usage: tally.usage ?? tally.estimateUsage(facts) };
+    return {
+      text: answer.text(),
+      usage: tally.usage ?? tally.estimateUsage(facts),
+      isCacheable: tally.isCacheable,
+    };
   });
 }
 

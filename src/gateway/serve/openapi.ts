@@ -31,7 +31,7 @@ const headers = {
   'x-svc-effective-model': 'The model that answered and was billed.',
   'x-svc-provider': 'The provider that answered.',
   'x-svc-endpoint': "credits, or byok:PROVIDER when the caller's own credential was used.",
-  'x-svc-receipt-reason': 'as_requested, routed or provider_failover.',
+  'x-svc-receipt-reason': 'as_requested, routed, provider_failover, or cached: a stored answer.',
   'x-svc-cost-nanousd': z.int().min(0).describe('Settled cost in nanodollars; absent on a stream.'),
   'x-svc-cost-components-nanousd': 'fresh=,cache_write=,cache_read=,output=, which add up to the cost.',
   'x-svc-pricing-identity': 'Hash of the rate card, as sha256:HEX.',
@@ -55,6 +55,11 @@ const pricedHeaders = {
     .min(0)
     .describe('Cost ceiling in nanodollars: a request that could cost more gets 402 before the model runs.'),
   'x-svc-fallback-models': 'Up to three fallback model ids, separated by commas.',
+  'x-svc-cache': z
+    .enum(['on', 'off', 'refresh'])
+    .describe(
+      'on: answer from the cache of the model, where the operator set one up; refresh: ask a provider and store its answer; off: neither.',
+    ),
   'idempotency-key': z
     .string()
     .max(255)

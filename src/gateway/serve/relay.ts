@@ -11,6 +11,9 @@ type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 export const toUpstreamFailure = (failure: Failure): UpstreamFailure =>
   new UpstreamFailure(faultInAnswer(failure));
 
+/** The usage of an answer that no provider made. */
+export const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
+
 /** Size limit of recorded events, in bytes of text: an answer may be endless. */
 const maxKept = 4 * 1024 * 1024;
 
@@ -28,6 +31,11 @@ export class AnswerTally {
   /** Whether the answer ended without a failure and its usage is known. */
   get isComplete(): boolean {
     return this.isFinished && this.failure === undefined && this.usage !== undefined;
+  }
+
+  /** Whether the answer may be given to other requests: all of it arrived, and no filter of the provider ended it. */
+  get isCacheable(): boolean {
+    return this.isFinished && this.failure === undefined && this.finishReason !== 'content_filter';
   }
 
   /** The last usage that the provider reported. A usage of zero for an answer with text counts as not reported. */

@@ -1,4 +1,5 @@
 import type { Authenticator, CredentialStore, Limiter } from '../access/types.ts';
+import type { ResponseCache } from '../cache/response-cache.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { Limits } from '../config/types.ts';
 import type { Ledger } from '../ledger/types.ts';
@@ -13,6 +14,7 @@ import type { TagLimiter } from '../usage/tags.ts';
 export interface GatewayServices {
   readonly catalog: Catalog;
   readonly ledger: Ledger;
+  readonly cache: ResponseCache;
   readonly authenticator: Authenticator;
   readonly limiter: Limiter;
   readonly credentials: CredentialStore;

@@ -64,6 +64,8 @@ export interface StreamWriters {
   readonly write: (local: BackendAnswer, candidate: Candidate) => StreamWriter;
   /** The receipt as the last comment of the stream; '' where the caller does not ask for it. */
   readonly receiptComment: (receipt: StreamReceipt) => string;
+  /** The end of a stream without its receipt. */
+  readonly withoutReceipt: (end: string, receipt: StreamReceipt) => string;
 }
 
 function createRelay(
@@ -103,7 +105,7 @@ async function startStream(
 class StreamedAnswer {
   readonly #context: RequestContext;
   readonly #started: StartedStream;
-  readonly #receiptComment: StreamWriters['receiptComment'];
+  readonly #writers: StreamWriters;
   /** Frames that the next pull sends. */
   #unsent: string;
   /** The provider's stream has ended. */
@@ -121,7 +123,7 @@ class StreamedAnswer {
 
   constructor(context: RequestContext, started: StartedStream, writers: StreamWriters) {
     this.#context = context;
-    this.#receiptComment = writers.receiptComment;
+    this.#writers = writers;
     this.#started = started;
     this.#unsent = started.head;
     this.#done = started.done;
@@ -239,17 +241,22 @@ class StreamedAnswer {
     // An answer that the provider broke off is free. One that was cut here is charged up to that point.
     if (error && !cutByUs) {
       await hold.release(candidate, candidateIndex, { status: 200, outcome });
-      return end + this.#receiptComment({ requestId, effectiveModel, reason, cost: zeroCost });
+      return end + this.#writers.receiptComment({ requestId, effectiveModel, reason, cost: zeroCost });
     }
     const usage = (tally.isFinished && tally.usage) || tally.estimateUsage(facts);
     const receipt = { requestId, effectiveModel, reason, cost: hold.cappedCost(candidate, usage) };
-    const last = (error ? end : stream.end(receipt)) + this.#receiptComment(receipt);
+    const lastFrames = error ? end : stream.end(receipt);
+    const last = lastFrames + this.#writers.receiptComment(receipt);
+    const cached = this.#storedText + this.#writers.withoutReceipt(lastFrames, receipt);
     this.#storeText(last);
     await hold.settle(candidate, candidateIndex, usage, {
       status: 200,
       outcome: cutByUs && outcome === 'failed' ? 'cut' : outcome,
       ...(error ? {} : this.#storedAnswer()),
     });
+    const { cacheSlot } = this.#context;
+    if (!error && tally.isCacheable && this.#storedText.length <= maxKept)
+      cacheSlot?.put(candidate, receipt.cost, cached);
     return last;
   }
 
@@ -261,7 +268,8 @@ class StreamedAnswer {
   }
 
   #storeText(text: string): void {
-    if (this.#context.hold.storesAnswer && this.#storedText.length <= maxKept) this.#storedText += text;
+    const { hold, cacheSlot } = this.#context;
+    if ((hold.storesAnswer || cacheSlot) && this.#storedText.length <= maxKept) this.#storedText += text;
   }
 
   /** The answer to store for the idempotency key, if all of it was kept. */
