@@ -134,6 +134,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       transport,
       router,
       limits,
+      hooks: () => live.current.hooks ?? [],
       tags: new TagLimiter(),
       bodyMemory: new BodyMemoryLimiter(limits.maxBodyBytes),
       inFlight,

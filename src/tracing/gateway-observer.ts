@@ -33,12 +33,21 @@ export interface CacheLookupEvent {
   readonly isHit: boolean;
 }
 
+/** A hook was asked. */
+export interface HookEvent {
+  readonly hook: string;
+  readonly stage: 'before' | 'after';
+  readonly outcome: 'allowed' | 'blocked' | 'replaced' | 'failed';
+  readonly ms: number;
+}
+
 /** Is told what happens within the gateway. Called synchronously, so it must not throw or block. */
 export interface GatewayObserver {
   readonly onAttempt?: (event: AttemptEvent) => void;
   readonly onBreaker?: (event: BreakerEvent) => void;
   readonly onCommit?: (event: CommitEvent) => void;
   readonly onCacheLookup?: (event: CacheLookupEvent) => void;
+  readonly onHook?: (event: HookEvent) => void;
 }
 
 /** Tells several observers. */
@@ -54,6 +63,9 @@ export const combineObservers = (observers: readonly GatewayObserver[]): Require
   },
   onCacheLookup(event) {
     for (const { onCacheLookup } of observers) onCacheLookup?.(event);
+  },
+  onHook(event) {
+    for (const { onHook } of observers) onHook?.(event);
   },
 });
 

@@ -9,6 +9,7 @@ export {
   type CacheLookupEvent,
   type CommitEvent,
   type GatewayObserver,
+  type HookEvent,
   type GatewayState,
   type LedgerState,
 } from './gateway-observer.ts';

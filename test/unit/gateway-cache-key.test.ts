@@ -8,6 +8,7 @@ const scope: CacheScope = {
   model: 'chat',
   servedBy: ['one', 'two'],
   headers: { 'anthropic-beta': undefined },
+  hooks: [],
 };
 const keyOf = (body: object, change: Partial<CacheScope> = {}) =>
   cacheKey({ ...scope, ...change }, JSON.stringify(body));
@@ -86,6 +87,7 @@ describe('the key of a request in the cache', () => {
       keyOf(usual, { model: 'other' }),
       keyOf(usual, { servedBy: ['one'] }),
       keyOf(usual, { headers: { 'anthropic-beta': 'new' } }),
+      keyOf(usual, { hooks: ['policy'] }),
     ];
     expect(new Set(keys).size).toBe(keys.length);
     expect(keyOf(usual, { servedBy: ['two', 'one'] })).toBe(keys[0]);

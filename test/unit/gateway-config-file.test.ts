@@ -211,6 +211,31 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     expect((await configOf(`${provider}${model('m')}`)).models[0]?.cache).toBeUndefined();
   });
 
+  test('hooks have the keys of their secrets, in the order of the file', async () => {
+    const HOOK = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+    const source = `[[hooks]]\nname = "a"\nredact = true\n[[hooks]]\nname = "b"\nurl = "https://x.test/b?c=d"\nsecret_env = "HOOK"\n`;
+    const { hooks } = await configOf(source, { HOOK });
+    expect(hooks).toEqual([
+      {
+        kind: 'redact',
+        name: 'a',
+        models: undefined,
+        stage: 'before',
+        expressions: ['@credentials', '@emails'],
+      },
+      {
+        kind: 'http',
+        name: 'b',
+        models: undefined,
+        stage: 'before',
+        url: 'https://x.test/b?c=d',
+        key: Buffer.alloc(32, 5),
+        timeoutMs: 2000,
+        onFailure: 'block',
+      },
+    ]);
+  });
+
   test('a webhook has the key of its secret', async () => {
     const HOOK = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
     const source = '[webhook]\nurl = "https://ops.test/hook?token=t"\nsecret_env = "HOOK"\n';
@@ -457,6 +482,40 @@ to = []
       'a webhook without a secret',
       '[webhook]\nurl = "https://x.test"',
       [/:1: webhook: needs secret_env = "NAME" or secret_file = "PATH"/],
+    ],
+    [
+      'hooks that could do nothing, and one that does too much',
+      `${provider}${model('m')}[[hooks]]
+name = "one"
+[[hooks]]
+name = "one"
+url = "https://x.test"
+models = ["n"]
+[[hooks]]
+name = "two"
+redact = ["@mails", "("]
+stage = "after"
+on_failure = "allow"
+[[hooks]]
+name = "Three"
+url = "https://me:pw@x.test"
+timeout_ms = 1
+on_fail = "allow"
+`,
+      [
+        /hooks\[0\]: needs one of url = "https:\/\/..." and redact = true/,
+        /hooks\[1\]: needs secret_env = "NAME" or secret_file = "PATH"/,
+        /hooks\[1\]\.name: 'one' is the name of an earlier hook, too/,
+        /hooks\[1\]\.models\[0\]: there is no model 'n'/,
+        /hooks\[2\]\.redact\[0\]: '@mails' is not a pattern set.*@emails/,
+        /hooks\[2\]\.redact\[1\]: is not a valid RE2 expression/,
+        /hooks\[2\]\.stage: must be "before"/,
+        /hooks\[2\]\.on_failure: belongs to hooks with a url/,
+        /hooks\[3\]\.name: expected a lower-case letter/,
+        /hooks\[3\]\.url: must not hold a user or password/,
+        /hooks\[3\]\.timeout_ms: expected a whole number from 10 to 60000 milliseconds, got 1/,
+        /hooks\[3\]\.on_fail: unknown key.*on_failure/,
+      ],
     ],
     [
       'a cache with two prices and values out of range',

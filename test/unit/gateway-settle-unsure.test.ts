@@ -65,6 +65,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
     transport,
     router: new UpstreamRouter({ limits: config.limits }),
     limits: config.limits,
+    hooks: () => [],
     tags: new TagLimiter(),
     bodyMemory: new BodyMemoryLimiter(config.limits.maxBodyBytes),
     inFlight: new InFlight(),

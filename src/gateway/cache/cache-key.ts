@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { isRecord, type Json } from '../../util/json.ts';
-import { parseExact } from '../../wires/core/json.ts';
+import { isLongNumber, parseExact } from '../../wires/core/json.ts';
 
 /** What selects a stored answer. */
 export interface CacheScope {
@@ -13,6 +13,8 @@ export interface CacheScope {
   readonly servedBy: readonly string[];
   /** Headers of the request that a provider receives. */
   readonly headers: Readonly<Record<string, string | undefined>>;
+  /** The hooks that the answer has passed. */
+  readonly hooks: readonly string[];
 }
 
 /**
@@ -37,7 +39,7 @@ export function cacheKey(scope: CacheScope, text: string): string {
   const members = Object.entries(parseExact(text) as Json).filter(
     ([name, value]) => !ignored.has(name) && !isDefault(name, value),
   );
-  const { accountId, wire, model, servedBy, headers } = scope;
+  const { accountId, wire, model, servedBy, headers, hooks } = scope;
   return hash(
     'sha256',
     JSON.stringify(
@@ -48,6 +50,7 @@ export function cacheKey(scope: CacheScope, text: string): string {
         model,
         servedBy: [...servedBy].sort(),
         headers,
+        hooks,
         body: toObject(members),
       },
       (_name, value: unknown) => (isObject(value) ? toObject(Object.entries(value)) : value),
@@ -59,9 +62,7 @@ export function cacheKey(scope: CacheScope, text: string): string {
 const isDefault = (name: string, value: unknown): boolean =>
   value === null || (name === 'stream' && value === false);
 
-/** Long numbers are objects of `JSON.rawJSON`. */
-const { isRawJSON } = JSON as unknown as { isRawJSON: (value: unknown) => boolean };
-const isObject = (value: unknown): value is Json => isRecord(value) && !isRawJSON(value);
+const isObject = (value: unknown): value is Json => isRecord(value) && !isLongNumber(value);
 
 /** An object with its members in one order. */
 const toObject = (members: readonly (readonly [string, unknown])[]) =>

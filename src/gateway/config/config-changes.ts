@@ -13,6 +13,7 @@ export function describeChanges(before: GatewayConfig, after: GatewayConfig): st
     describeList('byok', byId(before.byok), byId(after.byok)),
     isDeepStrictEqual(before.limits, after.limits) ? '' : 'limits',
     isDeepStrictEqual(before.cache, after.cache) ? '' : 'cache',
+    isDeepStrictEqual(before.hooks ?? [], after.hooks ?? []) ? '' : 'hooks',
   ];
   return lists.filter((text) => text !== '').join('; ');
 }

@@ -1,4 +1,5 @@
 import { cloudProviderId, parseEndpointModel, parseNamespacedName } from '../catalog/model-names.ts';
+import { checkHooks } from './hooks.ts';
 import { checkCache } from './cache-policy.ts';
 import type { ConfigFaults } from './config-faults.ts';
 import { checkDeployments, providersOf, suggestion } from './deployment-checks.ts';
@@ -21,6 +22,7 @@ export function checkReferences(tables: Tables, resident: readonly string[], fau
   checkSecrets(tables, faults);
   checkWebhook(tables, faults);
   checkCache(tables, faults);
+  checkHooks(tables, ids, faults);
 }
 
 function checkWebhook({ webhook }: Tables, faults: ConfigFaults): void {

@@ -11,6 +11,7 @@ import { efforts as allEfforts } from '../../wires/core/effort.ts';
 import { checkReferences } from './cross-checks.ts';
 import { ConfigFaults } from './config-faults.ts';
 import { type Environment, SecretSources } from './secret-sources.ts';
+import { readHooks } from './hooks.ts';
 import { toCachePolicy } from './cache-policy.ts';
 import { ownPricesOf } from './deployment-checks.ts';
 import type { DeploymentTable, ModelTable } from './schemas.ts';
@@ -71,6 +72,7 @@ export class GatewayFile {
         limits: toLimits(tables),
         cache: tables.cache && { maxEntries: tables.cache.max_entries, maxBytes: tables.cache.max_bytes },
         webhook: await readWebhook(tables, sources),
+        hooks: await readHooks(tables, sources),
         masterKeys: await readMasterKeys(tables, sources),
       };
     });

@@ -4,6 +4,7 @@ import { parsePicodollars } from '../catalog/rate-card.ts';
 import { caps } from '../../wires/core/types.ts';
 import { efforts } from '../../wires/core/effort.ts';
 import { routingStrategies } from '../catalog/types.ts';
+import { failurePolicies, hookStages } from '../hooks/types.ts';
 import { cacheUses } from '../cache/types.ts';
 
 const textSchema = z.string({ error: 'expected a text' });
@@ -198,6 +199,25 @@ const limits = z.strictObject({
   drain_idle_secs: integerBetween(1, 120, ' seconds').default(20),
 });
 
+const hook = z.strictObject({
+  name: textSchema.regex(
+    /^[a-z][a-z0-9-]{0,31}$/,
+    'expected a lower-case letter and up to 31 lower-case letters, digits and dashes',
+  ),
+  stage: enumOf(hookStages).optional(),
+  models: arrayOf(nonEmptyText, 'ids of models').min(1, 'must name at least one model').optional(),
+  url: webhookUrl.optional(),
+  secret_env: variableName.optional(),
+  secret_file: nonEmptyText.optional(),
+  timeout_ms: integerBetween(10, 60_000, ' milliseconds').optional(),
+  on_failure: enumOf(failurePolicies).optional(),
+  redact: z
+    .union([z.boolean(), z.array(textSchema).min(1, 'must have at least one pattern')], {
+      error: 'expected true, or a list of pattern sets and RE2 expressions',
+    })
+    .optional(),
+});
+
 const database = textSchema.regex(
   /^(?:sqlite:.+|postgres(?:ql)?:\/\/.+)$/,
   'expected sqlite:PATH or postgres://...',
@@ -210,6 +230,7 @@ export type FallbackTable = z.infer<typeof fallback>;
 export type ByokTable = z.infer<typeof byok>;
 export type SecretsTable = z.infer<typeof secrets>;
 export type WebhookTable = z.infer<typeof webhook>;
+export type HookTable = z.infer<typeof hook>;
 export type CacheTable = z.infer<typeof cache>;
 export type CachePolicyTable = z.infer<typeof modelCache>;
 export type LimitsTable = z.infer<typeof limits>;
@@ -222,6 +243,7 @@ export const tableSchemas = {
   byok,
   secrets,
   webhook,
+  hooks: hook,
   cache,
   limits,
 };

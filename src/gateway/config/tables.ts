@@ -9,6 +9,7 @@ import {
   type ByokTable,
   type CacheTable,
   type FallbackTable,
+  type HookTable,
   type LimitsTable,
   type ModelTable,
   type ProviderTable,
@@ -36,6 +37,7 @@ export interface Tables {
   readonly byok: readonly Entry<ByokTable & { readonly id: string }>[];
   readonly secrets: Entry<SecretsTable> | undefined;
   readonly webhook: WebhookTable | undefined;
+  readonly hooks: readonly Entry<HookTable>[];
   readonly cache: CacheTable | undefined;
   readonly limits: LimitsTable;
   /** Ids of all tables, also of invalid ones, so that references to those are not reported as further faults. */
@@ -50,7 +52,7 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
     if (!tableNames.includes(key))
       faults.add([key], `unknown key${didYouMean(key.replaceAll('-', '_'), tableNames, (near) => near)}`);
 
-  const list = <T>(name: 'providers' | 'models' | 'fallbacks'): Entry<T>[] =>
+  const list = <T>(name: 'providers' | 'models' | 'fallbacks' | 'hooks'): Entry<T>[] =>
     tableRows(raw, name, faults).flatMap(({ path, value }) => {
       const parsed = faults.parse(tableSchemas[name], value, path);
       return parsed === undefined ? [] : [{ path, value: parsed as T }];
@@ -82,6 +84,7 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
       return id === undefined || parsed === undefined ? [] : [{ path, value: { ...parsed, id } }];
     }),
     webhook: optional('webhook', tableSchemas.webhook),
+    hooks: list('hooks'),
     cache: optional('cache', tableSchemas.cache),
     secrets: secrets && { path: ['secrets'], value: secrets },
     limits:

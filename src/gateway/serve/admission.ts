@@ -1,5 +1,6 @@
 import type { Caller, Resolution } from '../access/types.ts';
 import { hasSameLimits, limitsOf, type Permit } from '../access/limits.ts';
+import type { Hook } from '../hooks/types.ts';
 import type { FoundAnswer } from '../cache/response-cache.ts';
 import { estimateInputTokens } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
@@ -21,6 +22,7 @@ import {
   type HoldRequest,
   Hold,
 } from './hold.ts';
+import { answerHookIds, checkRequest, hooksFor } from './hook-checks.ts';
 import { CacheSlot, writeCachedAnswer } from './cache-slot.ts';
 import type { Receipt } from './receipt.ts';
 import { type JsonObjectBody, readJsonObject } from './request-body.ts';
@@ -53,6 +55,8 @@ export interface AdmittedRequest<Facts extends RequestFacts> {
   readonly hold: Hold;
   /** Undefined when the request does not use the cache of answers. */
   readonly cacheSlot: CacheSlot | undefined;
+  /** The hooks that check the request and its answer. */
+  readonly hooks: readonly Hook[];
   readonly maxTokensOf: (candidate: Candidate) => number;
   /** Aborts the upstream request: the gateway stops, or the caller disconnected longer ago than `drainSecs`. */
   readonly abortSignal: AbortSignal;
@@ -164,13 +168,16 @@ async function admit<Facts extends RequestFacts>(
   rules: RequestRules<Facts>,
   request: { readonly caller: Caller; readonly body: JsonObjectBody; readonly taken: TakenPermit },
 ): Promise<AdmittedRequest<Facts> | OutgoingResponse> {
-  const parsed = await parseRequest(services, incoming, rules, request);
+  const received = await parseRequest(services, incoming, rules, request);
+  if (received instanceof OutgoingResponse) return received;
+  const permit = (request.taken.permit ??= await services.limiter.acquire(
+    received.caller,
+    estimateInputTokens(received.facts),
+  ));
+  const hooks = hooksFor(services.hooks(), received.resolution.candidates);
+  const parsed = await applyHooks(services, incoming, rules, { hooks, received });
   if (parsed instanceof OutgoingResponse) return parsed;
   const { caller, facts, resolution } = parsed;
-  const permit = (request.taken.permit ??= await services.limiter.acquire(
-    caller,
-    estimateInputTokens(facts),
-  ));
   const maxTokensOf = (candidate: Candidate) => rules.maxTokensOf(candidate, facts);
   const { wire } = rules;
   const { candidates, model } = resolution;
@@ -181,7 +188,7 @@ async function admit<Facts extends RequestFacts>(
     candidates,
     maxTokensOf,
     idempotency: parsed.idempotency,
-    tag: services.tags.admit(caller.key.id, readTag(wire, parsed.value)),
+    tag: services.tags.admit(caller.key.id, readTag(wire, received.value)),
     onTokens: permit.countTokens,
   };
   const cacheSlot = candidates.every((candidate) => rules.isCacheable(candidate, parsed))
@@ -190,6 +197,7 @@ async function admit<Facts extends RequestFacts>(
         wire,
         model: model.id,
         candidates,
+        hooks: answerHookIds(hooks),
         text: parsed.text,
       })
     : undefined;
@@ -232,12 +240,29 @@ async function admit<Facts extends RequestFacts>(
     parsed,
     hold,
     cacheSlot,
+    hooks,
     maxTokensOf,
     abortSignal: abortController.signal,
     detachClient,
     finish,
     finished: finished.promise,
   };
+}
+
+/** Asks the hooks, and reads the request again where they changed it. */
+async function applyHooks<Facts extends RequestFacts>(
+  services: GatewayServices,
+  incoming: IncomingRequest,
+  rules: RequestRules<Facts>,
+  { hooks, received }: { readonly hooks: readonly Hook[]; readonly received: ParsedRequest<Facts> },
+): Promise<ParsedRequest<Facts> | OutgoingResponse> {
+  const { caller, facts, resolution, idempotency } = received;
+  const { wire } = rules;
+  const checked = { hooks, caller, wire, model: resolution.model.id, stream: facts.stream };
+  const body = await checkRequest(services, incoming, checked, received);
+  return body
+    ? await parseRequest(services, incoming, rules, { caller, body, claimed: { idempotency } })
+    : received;
 }
 
 async function placeHold(
@@ -309,11 +334,18 @@ const readBody = (
   { key }: Caller,
 ): Promise<JsonObjectBody> => readJsonObject(incoming, limits.maxBodyBytes, bodyMemory.open(key.id));
 
+interface RequestToParse {
+  readonly caller: Caller;
+  readonly body: JsonObjectBody;
+  /** Set where hooks changed the body: the idempotency key belongs to the body that the caller sent. */
+  readonly claimed?: Pick<ParsedRequest<RequestFacts>, 'idempotency'>;
+}
+
 async function parseRequest<Facts extends RequestFacts>(
   services: GatewayServices,
   incoming: IncomingRequest,
   rules: RequestRules<Facts>,
-  { caller, body }: { readonly caller: Caller; readonly body: JsonObjectBody },
+  { caller, body, claimed }: RequestToParse,
 ): Promise<ParsedRequest<Facts> | OutgoingResponse> {
   const { receipt, span } = incoming;
   // Recorded first, so that the receipt names the model even when the rest of the body is invalid.
@@ -325,8 +357,10 @@ async function parseRequest<Facts extends RequestFacts>(
   rejectMiscasedMembers(body.value);
   const facts = rules.facts(body);
   if (span) span.attributes.stream = facts.stream;
-  const idempotency = parseIdempotencyKey(incoming.header('idempotency-key'), incoming.route, body.text);
-  if (idempotency) {
+  const idempotency = claimed
+    ? claimed.idempotency
+    : parseIdempotencyKey(incoming.header('idempotency-key'), incoming.route, body.text);
+  if (idempotency && !claimed) {
     const { key, bodyHash } = idempotency;
     const claim = await services.ledger.findClaim(caller.accountId, key, bodyHash);
     if (claim) return replayAnswer(claim);

@@ -35,6 +35,8 @@ interface CacheableRequest {
   /** Catalog id of the requested model. */
   readonly model: string;
   readonly candidates: readonly Candidate[];
+  /** Identities of the hooks that answers pass. */
+  readonly hooks: readonly string[];
   readonly text: string;
 }
 
@@ -56,7 +58,7 @@ export class CacheSlot {
   static open(
     services: GatewayServices,
     { header }: IncomingRequest,
-    { accountId, wire, model, candidates, text }: CacheableRequest,
+    { accountId, wire, model, candidates, hooks, text }: CacheableRequest,
   ): CacheSlot | undefined {
     const wish = parseCacheWish(header);
     const own = candidates.filter((one) => one.model.id === model);
@@ -75,7 +77,7 @@ export class CacheSlot {
     const headers = Object.fromEntries(
       ['anthropic-version', 'anthropic-beta'].map((name) => [name, header(name)]),
     );
-    const key = cacheKey({ accountId, wire, model, servedBy, headers }, text);
+    const key = cacheKey({ accountId, wire, model, servedBy, headers, hooks }, text);
     return new CacheSlot(
       services,
       { key, accountId, model, ttlSecs: policy.ttlSecs },

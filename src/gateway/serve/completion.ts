@@ -23,6 +23,7 @@ import type { UpstreamReply } from '../upstream/types.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
 import { contextWindowCheck } from './context-window.ts';
 import { rejectUnpricedFeatures, usesUnpricedFeatures } from './unpriced-features.ts';
+import { answerCheckFor } from './hook-checks.ts';
 import { withoutReceipt } from './cache-slot.ts';
 import { receiptComment, wantsReceiptComment } from './receipt-comment.ts';
 import type { RequestContext } from './request-context.ts';
@@ -51,7 +52,8 @@ export async function answerCompletion(
     isCacheable: (candidate, { value }) => !usesUnpricedFeatures(wire.name, candidate, value),
   });
   if (admitted instanceof OutgoingResponse) return admitted;
-  const { parsed, hold, cacheSlot, maxTokensOf, abortSignal, detachClient, finish, finished } = admitted;
+  const { parsed, hold, cacheSlot, hooks, maxTokensOf, abortSignal, detachClient, finish, finished } =
+    admitted;
   const { facts, value, text } = parsed;
   const request: ClientRequest = { text, body: value, facts, header: incoming.header };
   recordRequest(incoming.span, text, () => wire.conversation(request));
@@ -71,6 +73,13 @@ export async function answerCompletion(
     facts,
     hold,
     cacheSlot,
+    checkAnswer: answerCheckFor(services, incoming, {
+      hooks,
+      caller: parsed.caller,
+      wire: wire.name,
+      model: parsed.resolution.model.id,
+      stream,
+    }),
     bodyFor: (candidate) =>
       translationFor(candidate).request(request, {
         model: candidate.model,
@@ -90,6 +99,7 @@ export async function answerCompletion(
   if (stream)
     return await answerStreamed(context, {
       translate: (candidate) => translationFor(candidate).stream(answerMetadata(candidate)),
+      rewrite: (candidate) => wire.writer(answerMetadata(candidate)),
       write: (reply, candidate) => wire.writer(localMetadata(reply, candidate)),
       receiptComment: (receipt) =>
         wantsReceiptComment(incoming.header) ? receiptComment(wire.name, receipt) : '',
@@ -109,6 +119,10 @@ export async function answerCompletion(
       text: answer.text(),
       usage: tally.usage ?? tally.estimateUsage(facts),
       isCacheable: tally.isCacheable,
+      checked: {
+        events: answer.events,
+        write: (events) => ({ text: JSON.stringify(wire.body(events, answerMetadata(candidate))) }),
+      },
     };
   });
 }

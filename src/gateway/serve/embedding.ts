@@ -43,6 +43,7 @@ export async function answerEmbeddings(
       facts,
       hold,
       cacheSlot,
+      checkAnswer: undefined,
       bodyFor: (candidate) => translationFor(candidate).request(request, candidate.model),
       failure: (candidate) => translationFor(candidate).failure,
       errorBody: openaiErrorBody,

@@ -38,14 +38,14 @@ const headers = {
 };
 
 const pricedRefusals: Operation['refusals'] = {
-  400: 'invalid_request_error; also context_length_exceeded and unsupported_parameter.',
+  400: "invalid_request_error; also context_length_exceeded, unsupported_parameter, and blocked_by_hook with the hook's name in `error.hook`: a blocked request is free, a blocked answer is charged.",
   402: 'insufficient_allowance, cost_ceiling_exceeded or key_spend_cap_exceeded: nothing is charged. If a budget does not cover the request, `error.budget` names it, its amount, what is spent and held, and when it resets.',
   404: 'model_not_found',
   409: 'request_in_progress or idempotency_conflict',
   422: 'upstream_error: the provider reports that the prompt is too long.',
   429: 'rate_limit_exceeded, with Retry-After: 1.',
   502: 'upstream_failed or provider_quota_exhausted: nothing is charged.',
-  503: 'upstream_unavailable, with Retry-After: most requests to the model currently fail; or the database is unavailable. Nothing is charged.',
+  503: 'upstream_unavailable, with Retry-After: most requests to the model currently fail; or the database is unavailable. Nothing is charged. hook_failed: a hook that must check the request or the answer failed; the receipt has the cost.',
   504: 'upstream_timeout: nothing is charged.',
 };
 

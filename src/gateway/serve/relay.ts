@@ -14,7 +14,6 @@ export const toUpstreamFailure = (failure: Failure): UpstreamFailure =>
 /** The usage of an answer that no provider made. */
 export const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
 
-/** Size limit of recorded events, in bytes of text: an answer may be endless. */
 const maxKept = 4 * 1024 * 1024;
 
 /** The state of an answer, updated with each of its events. */
@@ -23,6 +22,8 @@ export class AnswerTally {
   finishReason: FinishReason | undefined;
   /** The answer's events, when a transcript is recorded; otherwise undefined. */
   recordedEvents: AnswerEvent[] | undefined;
+  /** Size limit of recorded events, in bytes of text: an answer may be endless. */
+  maxRecordedBytes = maxKept;
   failure: Failure | undefined;
   #usage: Usage | undefined;
   /** Bytes of text that the model wrote. */
@@ -45,7 +46,7 @@ export class AnswerTally {
 
   add(events: readonly AnswerEvent[]): void {
     for (const event of events) {
-      if (this.#bytes < maxKept) this.recordedEvents?.push(event);
+      if (this.#bytes < this.maxRecordedBytes) this.recordedEvents?.push(event);
       switch (event.type) {
         case 'usage':
           this.#usage = event.usage;

@@ -1,6 +1,7 @@
 import type { Authenticator, CredentialStore, Limiter } from '../access/types.ts';
 import type { ResponseCache } from '../cache/response-cache.ts';
 import type { Catalog } from '../catalog/catalog.ts';
+import type { Hook } from '../hooks/types.ts';
 import type { Limits } from '../config/types.ts';
 import type { Ledger } from '../ledger/types.ts';
 import type { GatewayObserver, Tracer } from '../../tracing/index.ts';
@@ -21,6 +22,8 @@ export interface GatewayServices {
   readonly transport: Transport;
   readonly router: Router;
   readonly limits: Limits;
+  /** The configured hooks; a request keeps those that it began with. */
+  readonly hooks: () => readonly Hook[];
   readonly tags: TagLimiter;
   readonly bodyMemory: BodyMemoryLimiter;
   readonly inFlight: InFlight;

@@ -7,6 +7,7 @@ import { streamAnswer, streamHeaders } from './answers.ts';
 import { zeroCost } from './receipt.ts';
 import { OutgoingResponse, type FrameSource } from '../../http/deliver.ts';
 import type { IncomingRequest } from './incoming-request.ts';
+import { answerBuffered, type WholeAnswer } from './buffered-answer.ts';
 import { LocalRelay, Relay, toUpstreamFailure } from './relay.ts';
 import { spanResultOf, clientGoneResult, recordAnswer } from './span.ts';
 import {
@@ -40,6 +41,15 @@ export async function answerStreamed(
   context: RequestContext,
   writers: StreamWriters,
 ): Promise<OutgoingResponse> {
+  if (context.checkAnswer)
+    return await answerBuffered(context, (reply, candidate) =>
+      readWholeStream(createRelay(reply, candidate, { writers, incoming: context.incoming }), {
+        reply,
+        candidate,
+        context,
+        writers,
+      }),
+    );
   const { incoming, hold } = context;
   let started: StartedStream | OutgoingResponse | undefined;
   try {
@@ -60,12 +70,67 @@ export async function answerStreamed(
 /** Creates the writers of the caller's wire. */
 export interface StreamWriters {
   readonly translate: (candidate: Candidate) => StreamTranslation;
+  /** Writes other events than those that the provider sent. */
+  readonly rewrite: (candidate: Candidate) => StreamWriter;
   /** Writes an answer of the resident model. */
   readonly write: (local: BackendAnswer, candidate: Candidate) => StreamWriter;
   /** The receipt as the last comment of the stream; '' where the caller does not ask for it. */
   readonly receiptComment: (receipt: StreamReceipt) => string;
   /** The end of a stream without its receipt. */
   readonly withoutReceipt: (end: string, receipt: StreamReceipt) => string;
+}
+
+/** Reads a whole stream, whose answer hooks check before any of it is sent. */
+async function readWholeStream(
+  relay: Relay | LocalRelay,
+  {
+    reply,
+    candidate,
+    context,
+    writers,
+  }: {
+    readonly reply: UpstreamReply;
+    readonly candidate: Candidate;
+    readonly context: RequestContext;
+    readonly writers: StreamWriters;
+  },
+): Promise<WholeAnswer> {
+  const { tally, stream } = relay;
+  tally.recordedEvents = [];
+  tally.maxRecordedBytes = Infinity;
+  let text = '';
+  try {
+    for (let done = false; !done; ) {
+      const read = await relay.next();
+      text += read.text;
+      ({ done } = read);
+    }
+  } finally {
+    reply.cut();
+  }
+  if (tally.failure) throw toUpstreamFailure(tally.failure);
+  recordAnswer(context.incoming.span, tally);
+  /** Both forms of the end: as it is sent, and as it is stored for other requests. */
+  const endOf = (writer: Pick<StreamWriter, 'end'>) => (receipt: StreamReceipt) => {
+    const frames = writer.end(receipt);
+    return {
+      sent: frames + writers.receiptComment(receipt),
+      stored: writers.withoutReceipt(frames, receipt),
+    };
+  };
+  return {
+    text,
+    usage: (tally.isFinished && tally.usage) || tally.estimateUsage(context.facts),
+    isCacheable: tally.isCacheable,
+    end: endOf(stream),
+    checked: {
+      events: tally.recordedEvents,
+      write(events) {
+        const writer = writers.rewrite(candidate);
+        return { text: events.map((event) => writer.write(event)).join(''), end: endOf(writer) };
+      },
+    },
+  };
 }
 
 function createRelay(
