@@ -135,6 +135,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       router,
       limits,
       hooks: () => live.current.hooks ?? [],
+      servesMessagesOfAll: () => live.current.messagesForEveryModel ?? false,
       tags: new TagLimiter(),
       bodyMemory: new BodyMemoryLimiter(limits.maxBodyBytes),
       inFlight,

@@ -484,6 +484,14 @@ to = []
       [/:1: webhook: needs secret_env = "NAME" or secret_file = "PATH"/],
     ],
     [
+      'a gateway table with a text in place of true',
+      '[gateway]\nmessages_for_every_model = "yes"\nmessages = true',
+      [
+        /:2: gateway\.messages_for_every_model: expected true or false, got "yes"/,
+        /:3: gateway\.messages: unknown key/,
+      ],
+    ],
+    [
       'hooks that could do nothing, and one that does too much',
       `${provider}${model('m')}[[hooks]]
 name = "one"

@@ -66,6 +66,7 @@ async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = 
     router: new UpstreamRouter({ limits: config.limits }),
     limits: config.limits,
     hooks: () => [],
+    servesMessagesOfAll: () => false,
     tags: new TagLimiter(),
     bodyMemory: new BodyMemoryLimiter(config.limits.maxBodyBytes),
     inFlight: new InFlight(),

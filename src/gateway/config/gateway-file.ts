@@ -69,6 +69,7 @@ export class GatewayFile {
         aliases: new Map(tables.aliases.map(({ value }) => [value.name, value.to])),
         fallbacks: new Map(tables.fallbacks.map(({ value }) => [value.model, value.to])),
         byok: toByokProviders(tables, providers),
+        messagesForEveryModel: tables.gateway?.messages_for_every_model ?? false,
         limits: toLimits(tables),
         cache: tables.cache && { maxEntries: tables.cache.max_entries, maxBytes: tables.cache.max_bytes },
         webhook: await readWebhook(tables, sources),

@@ -186,6 +186,11 @@ const webhook = z.strictObject(
   { error: 'expected a table [webhook]' },
 );
 
+const gateway = z.strictObject(
+  { messages_for_every_model: z.boolean({ error: 'expected true or false' }).default(false) },
+  { error: 'expected a table [gateway]' },
+);
+
 const limits = z.strictObject({
   concurrency: integerBetween(1, 100_000, ' requests').default(128),
   requests_per_minute: integerBetween(1, 10_000_000, ' requests').default(6000),
@@ -230,6 +235,7 @@ export type FallbackTable = z.infer<typeof fallback>;
 export type ByokTable = z.infer<typeof byok>;
 export type SecretsTable = z.infer<typeof secrets>;
 export type WebhookTable = z.infer<typeof webhook>;
+export type GatewayTable = z.infer<typeof gateway>;
 export type HookTable = z.infer<typeof hook>;
 export type CacheTable = z.infer<typeof cache>;
 export type CachePolicyTable = z.infer<typeof modelCache>;
@@ -243,6 +249,7 @@ export const tableSchemas = {
   byok,
   secrets,
   webhook,
+  gateway,
   hooks: hook,
   cache,
   limits,

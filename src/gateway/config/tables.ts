@@ -9,6 +9,7 @@ import {
   type ByokTable,
   type CacheTable,
   type FallbackTable,
+  type GatewayTable,
   type HookTable,
   type LimitsTable,
   type ModelTable,
@@ -37,6 +38,7 @@ export interface Tables {
   readonly byok: readonly Entry<ByokTable & { readonly id: string }>[];
   readonly secrets: Entry<SecretsTable> | undefined;
   readonly webhook: WebhookTable | undefined;
+  readonly gateway: GatewayTable | undefined;
   readonly hooks: readonly Entry<HookTable>[];
   readonly cache: CacheTable | undefined;
   readonly limits: LimitsTable;
@@ -84,6 +86,7 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
       return id === undefined || parsed === undefined ? [] : [{ path, value: { ...parsed, id } }];
     }),
     webhook: optional('webhook', tableSchemas.webhook),
+    gateway: optional('gateway', tableSchemas.gateway),
     hooks: list('hooks'),
     cache: optional('cache', tableSchemas.cache),
     secrets: secrets && { path: ['secrets'], value: secrets },

@@ -13,6 +13,8 @@ export interface GatewayConfig {
   readonly fallbacks: ReadonlyMap<string, readonly string[]>;
   readonly byok: readonly ByokProvider[];
   readonly limits: Limits;
+  /** Whether /v1/messages serves models of all providers; otherwise those of its own wire only. */
+  readonly messagesForEveryModel?: boolean;
   /** Bounds of the cache of answers; undefined: nothing is cached. Models say how their answers are cached. */
   readonly cache?: CacheBounds | undefined;
   /** Where notices of budgets are posted, and the key that signs them. */

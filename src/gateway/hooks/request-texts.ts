@@ -74,7 +74,7 @@ export function findTexts(body: Json): FoundText[] {
     } else if (isRecord(value) && !isLongNumber(value)) {
       const inner = !isFree && typeof value['role'] === 'string' ? value['role'] : role;
       for (const member of Object.keys(value))
-        visit(value as Record<string, unknown>, member, {
+        visit(value, member, {
           path: `${path}.${member}`,
           role: inner,
           isFree: isFree || freeForm.has(member) || (member === 'input' && isRecord(value[member])),
@@ -82,7 +82,7 @@ export function findTexts(body: Json): FoundText[] {
     }
   };
   for (const member of Object.keys(body))
-    visit(body as Record<string, unknown>, member, {
+    visit(body, member, {
       path: member,
       role: topLevelRoles[member],
       isFree: freeForm.has(member),

@@ -43,6 +43,7 @@ export async function answerCompletion(
     candidateCheck(facts, { value }) {
       const checkContextWindow = contextWindowCheck(facts, promptMembers(wire, value));
       return (candidate) => {
+        checkFamily(wire, candidate, services);
         checkModel(wire, candidate, facts);
         rejectUnpricedFeatures(wire.name, candidate, value);
         checkContextWindow(candidate.model);
@@ -149,13 +150,18 @@ async function readWholeAnswer(
   return { text: () => write(events, local), events };
 }
 
+/** @throws WireError 400 when the model is of another family than the messages wire, unless the operator serves all of them there */
+function checkFamily(wire: ClientWire, { model }: Candidate, { servesMessagesOfAll }: GatewayServices): void {
+  if (wire.name !== 'messages' || model.provider.wire === 'anthropic-messages' || servesMessagesOfAll())
+    return;
+  throw invalidRequest(
+    `${model.id} does not belong to the model family of the messages wire; use POST /v1/chat/completions or /v1/responses.`,
+    { code: 'wrong_model_family', param: 'model' },
+  );
+}
+
 /** @throws WireError 400 when the model lacks something that the request needs */
 function checkModel(wire: ClientWire, { model }: Candidate, facts: RequestFacts): void {
-  if (wire.name === 'messages' && model.provider.wire !== 'anthropic-messages')
-    throw invalidRequest(
-      `${model.id} does not belong to the model family of the messages wire; use POST /v1/chat/completions or /v1/responses.`,
-      { code: 'wrong_model_family', param: 'model' },
-    );
   const needed = wire.name === 'completions' ? 'completions' : 'chat';
   if (!model.caps.has(needed))
     throw unsupported('model', `${model.id} has no capability '${needed}', which this route needs.`);

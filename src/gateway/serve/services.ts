@@ -24,6 +24,8 @@ export interface GatewayServices {
   readonly limits: Limits;
   /** The configured hooks; a request keeps those that it began with. */
   readonly hooks: () => readonly Hook[];
+  /** Whether /v1/messages serves models of all providers now. */
+  readonly servesMessagesOfAll: () => boolean;
   readonly tags: TagLimiter;
   readonly bodyMemory: BodyMemoryLimiter;
   readonly inFlight: InFlight;
