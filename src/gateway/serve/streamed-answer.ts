@@ -7,8 +7,6 @@ import { streamAnswer, streamHeaders } from './answers.ts';
 import { zeroCost } from './receipt.ts';
 import { OutgoingResponse, type FrameSource } from '../../http/deliver.ts';
 import type { IncomingRequest } from './incoming-request.ts';
-import { WireError } from '../../wires/core/error.ts';
-import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import { answerBuffered, type WholeAnswer } from './buffered-answer.ts';
 import { LocalRelay, Relay, toUpstreamFailure } from './relay.ts';
 import { spanResultOf, clientGoneResult, recordAnswer } from './span.ts';
@@ -82,18 +80,6 @@ export interface StreamWriters {
   readonly withoutReceipt: (end: string, receipt: StreamReceipt) => string;
 }
 
-/** Size limit of a stream that hooks check, in characters. */
-const maxCheckedChars = 64 * 1024 * 1024;
-const tooLong = () =>
-  new WireError(
-    502,
-    'upstream_error',
-    'The answer is too long to be checked by this gateway; ask for less.',
-    {
-      code: 'upstream_failed',
-    },
-  );
-
 /** Reads a whole stream, whose answer hooks check before any of it is sent. */
 async function readWholeStream(
   relay: Relay | LocalRelay,
@@ -112,14 +98,13 @@ async function readWholeStream(
   const { tally, stream } = relay;
   tally.recordedEvents = [];
   tally.maxRecordedBytes = Infinity;
+  // The transport bounds its size.
   let text = '';
   try {
     for (let done = false; !done; ) {
       const read = await relay.next();
       text += read.text;
       ({ done } = read);
-      if (text.length > maxCheckedChars)
-        throw new UpstreamFailure({ error: tooLong(), isRetryable: false, isUnhealthy: false });
     }
   } finally {
     reply.cut();
