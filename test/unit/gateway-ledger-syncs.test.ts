@@ -15,10 +15,10 @@ async function start() {
   const payer = await payerOf(opened.ledger, { credit: 1000n });
   const syncs: (string | undefined)[] = [];
   const commit = opened.store.batch.bind(opened.store);
-  opened.store.batch = async (...given: Parameters<GatewayStore['batch']>) => {
-    syncs.push(given[1]);
-    return await commit(...given);
-  };
+  opened.store.batch = ((work, sync) => {
+    syncs.push(sync);
+    return commit(work, sync);
+  }) satisfies GatewayStore['batch'];
   return { ledger: opened.ledger, payer, syncs };
 }
 
