@@ -1,4 +1,4 @@
-import { StoreError } from '../../store/index.ts';
+import { type CommitSync, StoreError } from '../../store/index.ts';
 import { errorMessage } from '../../util/error-message.ts';
 import { type GatewayStore, toStorableText } from '../store/index.ts';
 import { Budgets } from '../budgets/budgets.ts';
@@ -158,6 +158,10 @@ class StoredLedger implements Ledger {
         this.#unsettled.set(requestId, { kind: 'undo', hold });
       throw error;
     }
+  }
+
+  syncHolds(): Promise<void> {
+    return this.#store.sync();
   }
 
   async settle(requestId: string, settlement: Settlement): Promise<SettleResult> {
@@ -331,7 +335,7 @@ class StoredLedger implements Ledger {
         const startedAt = Date.now();
         const { outcomes, notices } = await this.#store.batch(
           (connection) => this.#commit(connection, operations, replica),
-          operations.length === 1 && this.#hasSingleCaller(),
+          this.#syncOf(operations),
         );
         if (replica) this.#lastHeartbeatAt = startedAt;
         for (const notice of notices) this.#onBudgetNotice(notice);
@@ -341,6 +345,15 @@ class StoredLedger implements Ledger {
         if (unsureError !== error || attempt === maxCommitRetries) throw unsureError ?? error;
       }
     }
+  }
+
+  /**
+   * A hold need not be on the disk before its request is sent, only before something of the answer is: until then a crash of
+   * the machine costs the caller nothing. The claim of an idempotency key must be, since it allows the request.
+   */
+  #syncOf(operations: readonly Operation[]): CommitSync {
+    if (operations.every((one) => one.kind === 'reserve' && one.bodyHash === undefined)) return 'later';
+    return operations.length === 1 && this.#hasSingleCaller() ? 'inline' : 'background';
   }
 
   /** Whether at most one request is open, so that waiting for others to share a commit would only cost time. */

@@ -193,7 +193,13 @@ export interface AuditReport {
  * first result.
  */
 export interface Ledger {
+  /**
+   * Holds the maximum cost of a request. The hold survives a crash of this process when this resolves; on SQLite, that of the
+   * machine after `syncHolds` or the next settled request.
+   */
   reserve(reservation: Reservation): Promise<ReserveResult>;
+  /** Makes the holds durable, before the first part of an answer is sent. Rejects with `StoreError` `storage_unsure`. */
+  syncHolds(): Promise<void>;
   /** Charges a request and ends its hold. A repeated call returns the first result. */
   settle(requestId: string, settlement: Settlement): Promise<SettleResult>;
   /** Returns the whole hold and records the request with cost zero. A settled request stays settled. */
