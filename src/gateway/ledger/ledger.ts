@@ -6,6 +6,7 @@ import type { BudgetNotice } from '../budgets/notices.ts';
 import { Accounts } from './accounts.ts';
 import { ChangeLog } from './change-log.ts';
 import { Keys } from './keys.ts';
+import { archiveDays, verifyArchives } from './archive.ts';
 import { audit } from './audit.ts';
 import { Batcher, type OperationOutcome } from './batcher.ts';
 import { claimStatusOf, claimTtlMs, isExpired } from './ledger-batch.ts';
@@ -228,6 +229,8 @@ class StoredLedger implements Ledger {
   budgets: Ledger['budgets'] = (account) => this.#budgets.list(account);
   changes: Ledger['changes'] = (accountId, limit) => this.#changeLog.list(accountId, limit);
   audit: Ledger['audit'] = () => audit(this.#store);
+  archive: Ledger['archive'] = (options) => archiveDays(this.#store, options);
+  verifyArchives: Ledger['verifyArchives'] = (folder) => verifyArchives(this.#store, folder);
 
   async recoverOrphanedHolds(): Promise<{ settled: number }> {
     let settled = 0;

@@ -2,6 +2,7 @@ import type { LedgerState } from '../../tracing/index.ts';
 import type { Budget, NewBudget } from '../budgets/types.ts';
 import type { Cost, ReceiptReason, Usage } from '../../wires/core/types.ts';
 import type { Row } from '../store/index.ts';
+import type { ArchivedDay, verifyArchives } from './archive.ts';
 import type { UsageLine, UsageQuery } from '../usage/report.ts';
 
 /** An amount of money in nanodollars (1e-9 USD). */
@@ -246,6 +247,14 @@ export interface Ledger {
   changes(accountId: string | undefined, limit: number): Promise<ChangeRow[]>;
 
   audit(): Promise<AuditReport>;
+  /** See `archiveDays`. @throws LedgerError */
+  archive(options: {
+    before: string;
+    folder: string;
+    onDay?: (day: ArchivedDay) => void;
+  }): Promise<ArchivedDay[]>;
+  /** See `verifyArchives`. */
+  verifyArchives(folder: string): ReturnType<typeof verifyArchives>;
   state(): LedgerState;
   /**
    * Settles orphaned holds: those of gateways that died. They are charged by estimate. Each gateway writes a heartbeat
