@@ -67,7 +67,7 @@ describeDatabases('two gateways that are killed while their operator changes eve
     for (const { accountId } of customers) await ledger.updateAccount(accountId, { parent: team.id });
 
     const gateways: (Running | undefined)[] = [undefined, undefined];
-    undo.push(() => Promise.all(gateways.map((one) => one?.end())));
+    undo.push(() => Promise.all(gateways.map(async (one) => await one?.end())));
     const start = async (): Promise<Running> => {
       const started = await gatewayProcess(config, database, [
         '--admin-port',

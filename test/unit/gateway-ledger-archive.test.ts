@@ -44,11 +44,11 @@ describeStores('archives of the ledger', (url) => {
       await Promise.all(
         Array.from({ length: requestsPerDay }, async (_, n) => {
           time = firstDay + day * dayMs + Math.floor((n * dayMs) / requestsPerDay);
-          const held = reservation(payers[n % 2]!, BigInt(100 + random(900)), { tag: `user ${n % 3}` });
-          await ledger.reserve(held);
+          const one = reservation(payers[n % 2]!, BigInt(100 + random(900)), { tag: `user ${n % 3}` });
+          await ledger.reserve(one);
           // Some are returned, and some cost more than was held.
-          if (random(10) === 0) await ledger.release(held.requestId, ending());
-          else await ledger.settle(held.requestId, settlement(BigInt(random(1100))));
+          if (random(10) === 0) await ledger.release(one.requestId, ending());
+          else await ledger.settle(one.requestId, settlement(BigInt(random(1100))));
           if (n % 50 === 0)
             ledger.recordRefusal(
               reservation(payers[0]!, 1n, { requestId: newRequest() }),

@@ -48,7 +48,11 @@ export async function writeArchive(path: string, lines: AsyncIterable<object>): 
   await rename(partial, path);
   // The name is on the disk, too.
   const folder = await open(dirname(path));
-  await folder.sync().finally(() => folder.close());
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
   return digest;
 }
 
