@@ -3,6 +3,7 @@ import { TagLimiter } from '../../src/gateway/usage/tags.ts';
 import { createAuthenticator } from '../../src/gateway/access/authenticator.ts';
 import { Credentials } from '../../src/gateway/access/credentials.ts';
 import { createMemoryLimiter } from '../../src/gateway/access/memory-limiter.ts';
+import { ResponseCache } from '../../src/gateway/cache/response-cache.ts';
 import { Catalog } from '../../src/gateway/catalog/catalog.ts';
 import type { Ledger } from '../../src/gateway/ledger/types.ts';
 import { createGatewayApp } from '../../src/gateway/serve/app.ts';
@@ -56,6 +57,7 @@ async function gatewayWith(
   const app = createGatewayApp({
     catalog: new Catalog(config),
     ledger,
+    cache: new ResponseCache({ store, bounds: () => undefined, onFault: () => undefined }),
     authenticator: createAuthenticator({ ledger: real }),
     limiter: createMemoryLimiter(config.limits),
     credentials: new Credentials({
@@ -67,6 +69,8 @@ async function gatewayWith(
     transport,
     router: new UpstreamRouter({ limits: config.limits }),
     limits: config.limits,
+    hooks: () => [],
+    servesMessagesOfAll: () => false,
     tags: new TagLimiter(),
     bodyMemory: new BodyMemoryLimiter(config.limits.maxBodyBytes),
     inFlight: new InFlight(),

@@ -227,6 +227,19 @@ export const columns = {
     requests: 'integer',
     spent: 'integer',
   },
+  /** Answers that are given again to the same request of the same account. */
+  gateway_cache: {
+    /** SHA-256 of the account and the request, hex (`cache/cache-key.ts`). */
+    key: 'text',
+    account_id: 'text',
+    model: 'text',
+    stored_at: 'text',
+    expires_at: 'text',
+    /** Size of the answer's body. */
+    bytes: 'integer',
+    /** A JSON object (`StoredAnswer` in `cache/response-cache.ts`). */
+    answer: 'text',
+  },
   /** The gateways that use this database. */
   gateway_replicas: {
     id: 'text',
