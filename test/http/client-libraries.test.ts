@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { checkDocumentedTable } from '../support/compatibility/document.ts';
 import { type LibraryFeature, libraryTable, placesOf } from '../support/libraries/checks.ts';
+import { aiSdkLibraries } from '../support/libraries/ai-sdk.ts';
 import { langchainLibraries } from '../support/libraries/langchain.ts';
 import { llamaIndexLibraries } from '../support/libraries/llama-index.ts';
 import { openaiAgentsLibraries } from '../support/libraries/openai-agents.ts';
@@ -9,6 +10,7 @@ import { endPython, pythonLibraries } from '../support/libraries/python.ts';
 
 // Each cell of the table of client libraries in docs/compatibility.md. `WRITE_TABLES=1` writes it.
 const libraries = [
+  ...aiSdkLibraries,
   ...langchainLibraries,
   ...llamaIndexLibraries,
   ...openaiAgentsLibraries,
