@@ -69,11 +69,12 @@ export class GatewayFile {
         aliases: new Map(tables.aliases.map(({ value }) => [value.name, value.to])),
         fallbacks: new Map(tables.fallbacks.map(({ value }) => [value.model, value.to])),
         byok: toByokProviders(tables, providers),
-        messagesForEveryModel: tables.gateway?.messages_for_every_model ?? false,
+        // Defaults are absent, so that they leave the identity of a configuration as it was.
+        messagesForEveryModel: tables.gateway?.messages_for_every_model || undefined,
         limits: toLimits(tables),
         cache: tables.cache && { maxEntries: tables.cache.max_entries, maxBytes: tables.cache.max_bytes },
         webhook: await readWebhook(tables, sources),
-        hooks: await readHooks(tables, sources),
+        hooks: tables.hooks.length > 0 ? await readHooks(tables, sources) : undefined,
         masterKeys: await readMasterKeys(tables, sources),
       };
     });
