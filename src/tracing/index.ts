@@ -6,8 +6,10 @@ export {
   type BreakerEvent,
   type ConfigState,
   combineObservers,
+  type CacheLookupEvent,
   type CommitEvent,
   type GatewayObserver,
+  type HookEvent,
   type GatewayState,
   type LedgerState,
 } from './gateway-observer.ts';

@@ -1,5 +1,6 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { Candidate } from '../catalog/types.ts';
+import { WireError } from '../../wires/core/error.ts';
 import { Violations } from '../../wires/core/violations.ts';
 import type { ClientWireName } from '../../wires/core/wire.ts';
 
@@ -110,6 +111,17 @@ export function rejectUnpricedFeatures(wire: ClientWireName, { credential }: Can
       checkContentParts(message['content'], `messages.${index}.content`, faults);
   });
   faults.throwIfAny();
+}
+
+/** Whether the provider does more for the request than write an answer: it runs tools, or reads what it stored. */
+export function usesUnpricedFeatures(wire: ClientWireName, { model }: Candidate, body: Json): boolean {
+  try {
+    rejectUnpricedFeatures(wire, { model, credential: { kind: 'house', apiKey: undefined } }, body);
+    return false;
+  } catch (error) {
+    if (error instanceof WireError) return true;
+    throw error;
+  }
 }
 
 const isRunByCaller = ({ type, environment }: Json): boolean =>
