@@ -13,12 +13,15 @@ import {
   parseStopSequences,
   withSampling,
 } from '../../web/console/views/chat/sampling.ts';
+import { pathBefore, pathOf, titleOf, versionsOf } from '../../web/console/views/chat/tree.ts';
 
 const answer = (change: Partial<AssistantTurn>): AssistantTurn => ({
   id: 1,
+  parent: 0,
   role: 'assistant',
   text: '',
   reasoning: '',
+  toolCalls: [],
   tokens: [],
   timing: { chunkTimes: [] },
   state: 'done',
@@ -63,9 +66,9 @@ describe('sampling in the URL', () => {
 describe('messages sent to the model', () => {
   it('are the system prompt and the conversation, without answers that failed before their first token', () => {
     const turns = [
-      { id: 1, role: 'user', text: 'a' } as const,
+      { id: 1, parent: 0, role: 'user', text: 'a' } as const,
       answer({ id: 2, text: 'b', state: 'stopped' }),
-      { id: 3, role: 'user', text: 'c' } as const,
+      { id: 3, parent: 2, role: 'user', text: 'c' } as const,
       answer({ id: 4, state: 'failed' }),
     ];
     expect(messagesOf(' be brief', turns)).toEqual([
@@ -75,6 +78,35 @@ describe('messages sent to the model', () => {
       { role: 'user', content: 'c' },
     ]);
     expect(messagesOf('  ', turns.slice(0, 1))).toEqual([{ role: 'user', content: 'a' }]);
+  });
+});
+
+describe('versions of a conversation', () => {
+  const turns = [
+    { id: 1, parent: 0, role: 'user', text: 'a' } as const,
+    answer({ id: 2, parent: 1 }),
+    answer({ id: 3, parent: 1 }),
+    { id: 4, parent: 3, role: 'user', text: 'b' } as const,
+    { id: 5, parent: 0, role: 'user', text: 'c' } as const,
+  ];
+  const idsOf = (path: readonly { id: number }[]) => path.map(({ id }) => id);
+
+  it('show the newest one where none is chosen, and what follows the chosen one', () => {
+    expect(idsOf(pathOf({ turns, chosen: {} }))).toEqual([5]);
+    expect(idsOf(pathOf({ turns, chosen: { 0: 1 } }))).toEqual([1, 3, 4]);
+    expect(idsOf(pathOf({ turns, chosen: { 0: 1, 1: 2 } }))).toEqual([1, 2]);
+    expect(idsOf(pathOf({ turns, chosen: { 0: 99 } }))).toEqual([5]);
+  });
+
+  it('have their own turns before them', () => {
+    expect(idsOf(pathBefore({ turns }, turns[3]!))).toEqual([1, 3]);
+    expect(pathBefore({ turns }, turns[4]!)).toEqual([]);
+    expect(idsOf(versionsOf({ turns }, turns[1]!))).toEqual([2, 3]);
+  });
+
+  it('begin with a message that gives the title', () => {
+    expect(titleOf('  What is\n27 + 48? ')).toBe('What is 27 + 48?');
+    expect(titleOf('word '.repeat(40))).toBe(`${'word '.repeat(11)}word…`);
   });
 });
 
