@@ -44,6 +44,13 @@ describe('sampling in the URL', () => {
     expect(samplingBody(samplingFromUrl(new URLSearchParams('top_p=much')))).toMatchObject({ top_p: 'much' });
   });
 
+  it('sends tools as JSON, and text that is not JSON unchanged', () => {
+    const toolsOf = (tools: string) => samplingBody(samplingFromUrl(new URLSearchParams({ tools })))['tools'];
+    expect(toolsOf('[{"type":"function"}]')).toEqual([{ type: 'function' }]);
+    expect(toolsOf('[{')).toBe('[{');
+    expect(toolsOf(' ')).toBeUndefined();
+  });
+
   it('does not request probabilities when they are disabled', () => {
     expect(samplingBody(samplingFromUrl(new URLSearchParams('alternatives=off')))).toEqual({});
   });

@@ -5,7 +5,8 @@ import { Button } from './index.tsx';
 const confirmationMs = 2000;
 
 /** Copies a text to the clipboard, and confirms it. */
-export function CopyButton({ text, label, className }: { text: string; label: string; className?: string }) {
+export function CopyButton(props: { text: string; label: string; className?: string | undefined }) {
+  const { text, label, className } = props;
   const [result, setResult] = useState<'copied' | 'failed'>();
   useEffect(() => {
     if (result === undefined) return undefined;

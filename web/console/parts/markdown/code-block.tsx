@@ -36,14 +36,14 @@ function useHighlighted(code: string, language: string, isOpen: boolean): Highli
   useEffect(() => {
     if (language === '' || (isOpen && code.length > maxGrowingCode)) return undefined;
     let isCurrent = true;
-    import('./highlight.ts')
-      .then(({ highlight }) => highlight(code, language))
-      .then((next) => {
-        if (isCurrent) setHighlighted(next);
-      })
-      .catch(() => {
-        // The highlighter could not be loaded: the code stays plain.
-      });
+    const update = async () => {
+      const { highlight } = await import('./highlight.ts');
+      const next = await highlight(code, language);
+      if (isCurrent) setHighlighted(next);
+    };
+    update().catch(() => {
+      // The highlighter could not be loaded: the code stays plain.
+    });
     return () => {
       isCurrent = false;
     };

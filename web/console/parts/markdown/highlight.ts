@@ -45,7 +45,7 @@ const modes: Readonly<Record<string, Mode>> = {
   haskell: async () => (await import('@codemirror/legacy-modes/mode/haskell')).haskell,
   diff: async () => (await import('@codemirror/legacy-modes/mode/diff')).diff,
   dockerfile: async () => (await import('@codemirror/legacy-modes/mode/dockerfile')).dockerFile,
-  wgsl: async () => (await import('../wgsl-mode.ts')).wgslMode as StreamParser<unknown>,
+  wgsl: async () => (await import('../wgsl-mode.ts')).wgslMode,
 };
 
 const otherNames: Readonly<Record<string, string>> = {

@@ -16,7 +16,7 @@ export function Markdown({ text, isGrowing = false }: { text: string; isGrowing?
   const { blocks, hasDefinitions } = useMemo(() => {
     before.current = parseBlocks(text, isGrowing ? before.current : undefined);
     return before.current;
-  }, [text, isGrowing]);
+  }, [text, isGrowing, before]);
   return (
     <div className={css['markdown']}>
       {blocks.map(({ start, token }, index) => (

@@ -78,7 +78,7 @@ export function ChatList({ shownId, search }: { shownId: string; search: string 
             if (target.checked || conversations.length === 0) void chats.enableHistory(target.checked);
             else askForget(true);
           }}
-        />{' '}
+        />
         Keep chats in this browser
       </label>
       {historyError !== undefined && (
@@ -134,7 +134,7 @@ function RenameForm({ conversation, close }: { conversation: Conversation; close
   const [title, setTitle] = useState(conversation.title);
   return (
     <form
-      className={css['conversation']}
+      className={css['dialogForm']}
       onSubmit={(event) => {
         event.preventDefault();
         if (title.trim() === '') return;

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { Redirect, useLocation, useSearch } from 'wouter';
 import { asFault, type Fault } from '../../api/fault.ts';
-import { Button, Empty, Loading, Page, Panel } from '../../parts/index.tsx';
+import { Button, Empty, Loading, Page, Panel, partsCss } from '../../parts/index.tsx';
 import { useInfo } from '../home/info.ts';
 import type { Turn } from './answer.ts';
 import { AssistantTurnView } from './assistant-turn.tsx';
@@ -108,7 +108,7 @@ function ChatView({ conversation, search }: { conversation: Conversation; search
         </div>
         <AnswerStatus turns={turns} />
         <div className={css['dock']}>
-          {!isAtEnd && (
+          {!isAtEnd && turns.length > 0 && (
             <Button className={css['toEnd']} onClick={goToEnd}>
               ↓ Go to the end
             </Button>
@@ -122,7 +122,7 @@ function ChatView({ conversation, search }: { conversation: Conversation; search
         open={areSettingsOpen}
         onToggle={({ currentTarget }) => setSettingsOpen(currentTarget.open)}
       >
-        <summary>Sampling and system prompt</summary>
+        <summary>Settings</summary>
         <SamplingForm
           sampling={sampling}
           set={set}
@@ -148,7 +148,7 @@ const statusTexts = {
 function AnswerStatus({ turns }: { turns: readonly Turn[] }) {
   const last = turns.at(-1);
   return (
-    <p className={css['progress']} role="status">
+    <p className={partsCss['visuallyHidden']} role="status">
       {last?.role === 'assistant' && statusTexts[last.state]}
     </p>
   );

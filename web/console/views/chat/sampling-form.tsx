@@ -53,6 +53,21 @@ export function SamplingForm(props: {
         )}
       </Field>
       <Field
+        label="Tools"
+        fault={faultAt(fault, 'tools')}
+        hint="JSON array of function definitions. Calls are shown; the console runs none."
+      >
+        {(control) => (
+          <textarea
+            {...control}
+            rows={2}
+            spellCheck={false}
+            value={sampling.tools}
+            onChange={({ target }) => set('tools', target.value)}
+          />
+        )}
+      </Field>
+      <Field
         label="Token alternatives"
         fault={faultAt(fault, 'top_logprobs')}
         hint="Number of most likely tokens to show per position. Off: no probabilities."

@@ -2,7 +2,7 @@ import type { Fault } from '../../api/fault.ts';
 
 /** Sampling parameters as typed; empty: the default of the host. */
 export type Sampling = Readonly<Record<SamplingName, string>>;
-export type SamplingName = (typeof samplingFields)[number]['name'] | 'stop' | 'alternatives';
+export type SamplingName = (typeof samplingFields)[number]['name'] | 'stop' | 'tools' | 'alternatives';
 
 export const samplingFields = [
   {
@@ -47,7 +47,12 @@ export const samplingFields = [
 export const defaultAlternatives = '5';
 export const alternativeChoices = ['off', '0', '3', '5', '10', '20'] as const;
 
-const names: readonly SamplingName[] = [...samplingFields.map(({ name }) => name), 'stop', 'alternatives'];
+const names: readonly SamplingName[] = [
+  ...samplingFields.map(({ name }) => name),
+  'stop',
+  'tools',
+  'alternatives',
+];
 
 export function samplingFromUrl(search: URLSearchParams): Sampling {
   const values = Object.fromEntries(names.map((name) => [name, search.get(name) ?? '']));
@@ -63,7 +68,8 @@ export function withSampling(search: URLSearchParams, name: SamplingName, value:
 }
 
 /**
- * Members of the request. Text that is not a number is sent unchanged, so that the host reports all violations at once.
+ * Members of the request. Text that is not a number, or not JSON, is sent unchanged, so that the host reports all violations
+ * at once.
  */
 export function samplingBody(sampling: Sampling): Record<string, unknown> {
   const body: Record<string, unknown> = {};
@@ -73,11 +79,20 @@ export function samplingBody(sampling: Sampling): Record<string, unknown> {
   }
   const stop = parseStopSequences(sampling.stop);
   if (stop.length > 0) body['stop'] = stop;
+  if (sampling.tools.trim() !== '') body['tools'] = jsonOrText(sampling.tools);
   if (sampling.alternatives !== 'off') {
     body['logprobs'] = true;
     body['top_logprobs'] = Number(sampling.alternatives);
   }
   return body;
+}
+
+function jsonOrText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Parses stop sequences, one per line, with the escapes `\n`, `\t` and `\\`. */
