@@ -142,8 +142,16 @@ describe.skipIf(noBrowser !== undefined)(`the chat view ${noBrowser ?? ''}`, () 
     });
     await answers(page).getByRole('button', { name: 'Regenerate' }).click();
     await answers(page).getByText('2/2').waitFor();
-    await answers(page).getByRole('button', { name: 'Previous version of the answer' }).click();
+    await answers(page).getByRole('button', { name: 'Previous version of the answer' }).press('Enter');
     await answers(page).getByText('1/2').waitFor();
+    expect(await page.evaluate('document.activeElement.ariaLabel'), 'the focus stays').toMatch(
+      /^Previous version/,
+    );
+    await answers(page).getByRole('button', { name: 'Compare' }).click();
+    const compared = answers(page).getByRole('region', { name: /^Version \d: scripted, temperature 0.5/ });
+    await expect.poll(() => compared.getByRole('heading', { name: 'Result' }).count()).toBe(2);
+    await answers(page).getByRole('button', { name: 'Compare' }).click();
+    await expect.poll(() => compared.count()).toBe(0);
     await questions.getByRole('button', { name: 'Edit' }).click();
     await page.getByRole('textbox', { name: 'Your message' }).fill('The other question');
     await page.getByRole('button', { name: 'Resend' }).press('Enter');
@@ -288,6 +296,11 @@ describe.skipIf(noBrowser !== undefined)(`a long answer in the chat view ${noBro
     await views.getByRole('link', { name: 'Chat' }).click();
     await expect.poll(paragraphs).toBeGreaterThan(left + 10);
 
+    // What had arrived when the page was closed is not lost.
+    await page.reload();
+    await page.getByText('stopped: the page was closed').waitFor();
+    await say(page, 'Once more.');
+    await expect.poll(() => answers(page).last().locator('p').count()).toBeGreaterThan(3);
     await page.getByRole('button', { name: 'Stop' }).click();
     await page.getByText('stopped by you').waitFor();
     // The next message can be written at once.

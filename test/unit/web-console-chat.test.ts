@@ -8,6 +8,7 @@ import {
 } from '../../web/console/views/chat/answer.ts';
 import { messagesOf } from '../../web/console/views/chat/messages.ts';
 import {
+  describeSettings,
   samplingBody,
   samplingFromUrl,
   parseStopSequences,
@@ -22,6 +23,7 @@ const answer = (change: Partial<AssistantTurn>): AssistantTurn => ({
   text: '',
   reasoning: '',
   toolCalls: [],
+  settings: {},
   tokens: [],
   timing: { chunkTimes: [] },
   state: 'done',
@@ -49,6 +51,15 @@ describe('sampling in the URL', () => {
     expect(toolsOf('[{"type":"function"}]')).toEqual([{ type: 'function' }]);
     expect(toolsOf('[{')).toBe('[{');
     expect(toolsOf(' ')).toBeUndefined();
+  });
+
+  it('describes what distinguishes two answers', () => {
+    const described = (search: string) =>
+      describeSettings(samplingBody(samplingFromUrl(new URLSearchParams(search))));
+    expect(described('')).toBe("the host's defaults");
+    expect(described('temperature=0.5&max_tokens=9&stop=END')).toBe(
+      'temperature 0.5, max tokens 9, stop ["END"]',
+    );
   });
 
   it('does not request probabilities when they are disabled', () => {

@@ -59,6 +59,8 @@ export interface AssistantTurn extends TurnPosition {
   readonly timing: Timing;
   readonly state: 'waiting' | 'writing' | 'done' | 'stopped' | 'failed';
   readonly finishReason?: string;
+  /** Members of the request without its messages. */
+  readonly settings: Readonly<Record<string, unknown>>;
   readonly usage?: Usage;
   readonly speed?: Speed;
   readonly model?: string;
@@ -105,8 +107,9 @@ export function speedOf(answer: AssistantTurn): Speed | undefined {
 }
 
 /** An answer before its first token. */
-export const emptyAnswer = (position: TurnPosition): AssistantTurn => ({
+export const emptyAnswer = (position: TurnPosition, settings: AssistantTurn['settings']): AssistantTurn => ({
   ...position,
+  settings,
   role: 'assistant',
   text: '',
   reasoning: '',

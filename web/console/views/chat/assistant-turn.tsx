@@ -5,6 +5,8 @@ import { Badge, Button, FaultNote } from '../../parts/index.tsx';
 import { Markdown } from '../../parts/markdown/index.tsx';
 import { type AssistantTurn, isAnswering, type ToolCall, type Turn } from './answer.ts';
 import css from './chat.module.css';
+import { pageClosed } from './history.ts';
+import { describeSettings } from './sampling.ts';
 import { Timeline } from './timeline.tsx';
 import { Tokens } from './tokens.tsx';
 import { Versions } from './versions.tsx';
@@ -23,6 +25,7 @@ export const AssistantTurnView = memo(
     const [selectedToken, setSelectedToken] = useState<number>();
     const [areTokensShown, showTokens] = useState(false);
     const [isTimingShown, showTiming] = useState(false);
+    const [isComparing, compare] = useState(false);
     const { text, reasoning, toolCalls, tokens, state, timing, error } = turn;
     const isGrowing = isAnswering(turn);
     return (
@@ -35,8 +38,10 @@ export const AssistantTurnView = memo(
             </div>
           </details>
         )}
-        {areTokensShown ? (
-          <Tokens answer={turn} onSelect={setSelectedToken} />
+        {isComparing && versions.length > 1 ? (
+          <Comparison versions={versions} />
+        ) : areTokensShown ? (
+          <Tokens key={turn.id} answer={turn} onSelect={setSelectedToken} />
         ) : (
           text !== '' && <Markdown text={text} isGrowing={isGrowing} />
         )}
@@ -50,10 +55,19 @@ export const AssistantTurnView = memo(
         {state === 'failed' && (
           <FaultNote error={error} {...(isBusy ? {} : { retry: () => regenerate(turn) })} />
         )}
-        {!isGrowing && <Measures turn={turn} />}
+        {!isGrowing && !isComparing && <Measures turn={turn} />}
         {isTimingShown && <Timeline answer={turn} selected={selectedToken} />}
         <div className={css['actions']}>
           <Versions versions={versions} shown={turn} what="answer" choose={choose} />
+          {versions.length > 1 && (
+            <Button
+              className={css['action']}
+              aria-pressed={isComparing}
+              onClick={() => compare(!isComparing)}
+            >
+              Compare
+            </Button>
+          )}
           {!isGrowing && text !== '' && (
             <CopyButton className={css['action']} text={text} label="Copy answer" />
           )}
@@ -89,7 +103,8 @@ export const AssistantTurnView = memo(
     before.isBusy === after.isBusy &&
     before.regenerate === after.regenerate &&
     before.choose === after.choose &&
-    before.versions.length === after.versions.length,
+    before.versions.length === after.versions.length &&
+    before.versions.every((version, index) => version === after.versions[index]),
 );
 
 /** Usage and speed of an ended answer, and how it ended where that is not the usual way. */
@@ -109,7 +124,9 @@ function Measures({ turn }: { turn: AssistantTurn }) {
     <ul className={css['measures']} aria-label="Usage and speed">
       {state === 'stopped' && (
         <li>
-          <Badge tone="warn">stopped by you</Badge>
+          <Badge tone="warn">
+            {finishReason === pageClosed ? 'stopped: the page was closed' : 'stopped by you'}
+          </Badge>
         </li>
       )}
       {isTruncated && (
@@ -147,4 +164,23 @@ function formattedJson(text: string): string {
   } catch {
     return text;
   }
+}
+
+/** Versions of an answer side by side, each with its model and settings. */
+function Comparison({ versions }: { versions: readonly Turn[] }) {
+  return (
+    <div className={css['comparison']}>
+      {versions.map((turn, index) => {
+        if (turn.role === 'user') return null;
+        const label = `${index + 1}: ${turn.model ?? 'no model'}, ${describeSettings(turn.settings)}`;
+        return (
+          <section key={turn.id} aria-label={`Version ${label}`}>
+            <p className={css['muted']}>{label}</p>
+            <Markdown text={turn.text} isGrowing={isAnswering(turn)} />
+            {!isAnswering(turn) && <Measures turn={turn} />}
+          </section>
+        );
+      })}
+    </div>
+  );
 }

@@ -1,4 +1,4 @@
-import { useState } from 'react';
+import { memo, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { formatRelativeTime } from '../../parts/format.ts';
 import { Button, Confirm, Dialog, Field } from '../../parts/index.tsx';
@@ -21,52 +21,14 @@ export function ChatList({ shownId, search }: { shownId: string; search: string 
       ) : (
         <ul aria-label="Chats">
           {conversations.map((conversation) => (
-            <li key={conversation.id}>
-              <Link
-                href={`/console/chat/${conversation.id}${search === '' ? '' : `?${search}`}`}
-                className={css['chatLink']}
-                {...(conversation.id === shownId ? { 'aria-current': 'page' as const } : {})}
-              >
-                <span>{conversation.title}</span>
-                <small>{formatRelativeTime(conversation.updatedAt)}</small>
-              </Link>
-              {conversation.id === shownId && (
-                <div className={css['actions']}>
-                  <Button className={css['action']} onClick={() => rename(conversation)}>
-                    Rename
-                  </Button>
-                  <Button
-                    className={css['action']}
-                    aria-label="Export as Markdown"
-                    onClick={() =>
-                      saveFile(
-                        `${fileNameOf(conversation.title)}.md`,
-                        'text/markdown',
-                        exportMarkdown(conversation),
-                      )
-                    }
-                  >
-                    Markdown
-                  </Button>
-                  <Button
-                    className={css['action']}
-                    aria-label="Export as JSON"
-                    onClick={() =>
-                      saveFile(
-                        `${fileNameOf(conversation.title)}.json`,
-                        'application/json',
-                        exportJson(conversation),
-                      )
-                    }
-                  >
-                    JSON
-                  </Button>
-                  <Button className={css['action']} onClick={() => askDelete(conversation)}>
-                    Delete
-                  </Button>
-                </div>
-              )}
-            </li>
+            <ChatItem
+              key={conversation.id}
+              conversation={conversation}
+              isShown={conversation.id === shownId}
+              search={search}
+              rename={rename}
+              askDelete={askDelete}
+            />
           ))}
         </ul>
       )}
@@ -115,6 +77,57 @@ export function ChatList({ shownId, search }: { shownId: string; search: string 
     </div>
   );
 }
+
+/** Memoized, because the list changes with every part of an answer. */
+const ChatItem = memo(function ChatItem(props: {
+  conversation: Conversation;
+  isShown: boolean;
+  search: string;
+  rename: (conversation: Conversation) => void;
+  askDelete: (conversation: Conversation) => void;
+}) {
+  const { conversation, isShown, search, rename, askDelete } = props;
+  return (
+    <li>
+      <Link
+        href={`/console/chat/${conversation.id}${search === '' ? '' : `?${search}`}`}
+        className={css['chatLink']}
+        {...(isShown ? { 'aria-current': 'page' as const } : {})}
+      >
+        <span>{conversation.title}</span>
+        <small>{formatRelativeTime(conversation.updatedAt)}</small>
+      </Link>
+      {isShown && (
+        <div className={css['actions']}>
+          <Button className={css['action']} onClick={() => rename(conversation)}>
+            Rename
+          </Button>
+          <Button
+            className={css['action']}
+            aria-label="Export as Markdown"
+            onClick={() =>
+              saveFile(`${fileNameOf(conversation.title)}.md`, 'text/markdown', exportMarkdown(conversation))
+            }
+          >
+            Markdown
+          </Button>
+          <Button
+            className={css['action']}
+            aria-label="Export as JSON"
+            onClick={() =>
+              saveFile(`${fileNameOf(conversation.title)}.json`, 'application/json', exportJson(conversation))
+            }
+          >
+            JSON
+          </Button>
+          <Button className={css['action']} onClick={() => askDelete(conversation)}>
+            Delete
+          </Button>
+        </div>
+      )}
+    </li>
+  );
+});
 
 function RenameDialog({
   conversation,

@@ -151,9 +151,12 @@ export const chats = {
   regenerate(id: string, turn: Turn, sampling: SamplingBody): void {
     const conversation = find(id);
     if (!conversation) return;
-    const answer = emptyAnswer({ id: nextTurnId(conversation), parent: turn.parent });
+    const answer = emptyAnswer({ id: nextTurnId(conversation), parent: turn.parent }, sampling);
+    // A failed answer without text is no version to return to.
+    if (turn.role === 'assistant' && turn.state === 'failed' && turn.text === '')
+      replace(id, ({ turns }) => ({ turns: turns.filter((one) => one !== turn) }));
     addTurns(id, [answer]);
-    void generate(id, answer, sampling);
+    void generate(id, answer);
   },
 
   /** Shows a version of a turn. */
@@ -172,13 +175,13 @@ export const chats = {
 
 function ask(conversation: Conversation, parent: number, text: string, sampling: SamplingBody): void {
   const question = { id: nextTurnId(conversation), parent, role: 'user', text } as const;
-  const answer = emptyAnswer({ id: question.id + 1, parent: question.id });
+  const answer = emptyAnswer({ id: question.id + 1, parent: question.id }, sampling);
   addTurns(conversation.id, [question, answer]);
-  void generate(conversation.id, answer, sampling);
+  void generate(conversation.id, answer);
 }
 
 /** Generates an answer into its turn; stops the answer in progress of the same conversation. */
-async function generate(id: string, empty: AssistantTurn, sampling: SamplingBody): Promise<void> {
+async function generate(id: string, empty: AssistantTurn): Promise<void> {
   chats.stop(id);
   const controller = new AbortController();
   running.set(id, controller);
@@ -205,7 +208,7 @@ async function generate(id: string, empty: AssistantTurn, sampling: SamplingBody
   store(id);
   try {
     const messages = messagesOf(conversation.system, pathBefore(conversation, empty));
-    for await (const next of streamCompletion({ answer: empty, messages, sampling, signal })) {
+    for await (const next of streamCompletion({ answer: empty, messages, signal })) {
       last = next;
       // At most one update per frame.
       if (isScheduled) continue;

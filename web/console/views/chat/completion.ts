@@ -14,7 +14,6 @@ export interface CompletionRequest {
   /** The answer before its first token. */
   readonly answer: AssistantTurn;
   readonly messages: readonly Message[];
-  readonly sampling: Readonly<Record<string, unknown>>;
   readonly signal: AbortSignal;
 }
 
@@ -25,12 +24,11 @@ export interface CompletionRequest {
 export async function* streamCompletion({
   answer: empty,
   messages,
-  sampling,
   signal,
 }: CompletionRequest): AsyncGenerator<AssistantTurn> {
   const sentAt = performance.now();
   const elapsedMs = () => performance.now() - sentAt;
-  const body = { messages, ...sampling, stream: true, stream_options: { include_usage: true } };
+  const body = { messages, ...empty.settings, stream: true, stream_options: { include_usage: true } };
   const chunkTimes: number[] = [];
   const tokens: Token[] = [];
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });

@@ -14,7 +14,7 @@ export const exportJson = ({ id, title, system, turns, chosen, updatedAt }: Conv
         const { id: turnId, parent, role, text } = turn;
         const common = { id: turnId, parent, role, content: text };
         if (turn.role === 'user') return common;
-        const { reasoning, toolCalls, state, finishReason, model, usage } = turn;
+        const { reasoning, toolCalls, state, finishReason, model, settings, usage } = turn;
         return {
           ...common,
           ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
@@ -22,6 +22,7 @@ export const exportJson = ({ id, title, system, turns, chosen, updatedAt }: Conv
           state,
           finish_reason: finishReason ?? null,
           model: model ?? null,
+          settings,
           usage: usage ?? null,
         };
       }),

@@ -15,6 +15,8 @@ const distanceFromEnd = (): number => {
 export function useFollowEnd(
   grown: RefObject<HTMLElement | null>,
   isGrowing: boolean,
+  /** Whether the view begins at the end. */
+  beginsAtEnd: boolean,
 ): { readonly isAtEnd: boolean; readonly goToEnd: () => void } {
   const [isAtEnd, setAtEnd] = useState(true);
   const follows = useRef(true);
@@ -37,7 +39,7 @@ export function useFollowEnd(
     return () => window.removeEventListener('scroll', onScroll);
   }, []);
   // What the reader opens after an answer does not move the page.
-  const isActive = useRef(isGrowing);
+  const isActive = useRef(isGrowing || beginsAtEnd);
   useLayoutEffect(() => {
     if (isGrowing) isActive.current = true;
   }, [isGrowing]);

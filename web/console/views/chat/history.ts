@@ -7,6 +7,9 @@ import type { Conversation } from './tree.ts';
 /** Set in the local storage when the user does not want a history. */
 const optOutKey = 'lathe-chat-history';
 
+/** Finish reason of an answer whose page was closed. */
+export const pageClosed = 'page_closed';
+
 let store: UseStore | undefined;
 const openStore = (): UseStore => (store ??= createStore('lathe-chat', 'conversations'));
 
@@ -67,7 +70,7 @@ function storable(turn: Turn): Turn {
 function revived(turn: Turn): Turn {
   if (turn.role === 'user') return turn;
   const isOver = turn.state !== 'waiting' && turn.state !== 'writing';
-  const ended: Turn = isOver ? turn : { ...turn, state: 'stopped' };
+  const ended: Turn = isOver ? turn : { ...turn, state: 'stopped', finishReason: pageClosed };
   if (turn.error === undefined) return ended;
   const { message, ...rest } = turn.error as Fault;
   return { ...ended, error: new Fault(message, rest) };

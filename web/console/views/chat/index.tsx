@@ -65,7 +65,7 @@ function ChatView({ conversation, search }: { conversation: Conversation; search
   const turns = pathOf(conversation);
   const isBusy = isBusyNow(conversation);
   const list = useRef<HTMLDivElement>(null);
-  const { isAtEnd, goToEnd } = useFollowEnd(list, isBusy);
+  const { isAtEnd, goToEnd } = useFollowEnd(list, isBusy, turns.length > 0);
   const [isListOpen, setListOpen] = useState(() => matchMedia('(min-width: 1100px)').matches);
   const [areSettingsOpen, setSettingsOpen] = useState(() => matchMedia('(min-width: 1400px)').matches);
   const body = useCallback(() => samplingBody(sampling), [sampling]);
@@ -94,15 +94,16 @@ function ChatView({ conversation, search }: { conversation: Conversation; search
             <Empty title={model ? `Chat with ${model.id}` : 'No messages yet.'}>
               {info.data && !model
                 ? 'The host has no model, or it is still loading. The home page shows its state.'
-                : 'Write a message below. The chat is kept in this browser only.'}
+                : 'Write a message below. The chat stays in this browser.'}
             </Empty>
           )}
           {turns.map((turn) => {
             const versions = versionsOf(conversation, turn);
+            // Versions have the same key, so that the focus and what is unfolded stay.
             return turn.role === 'user' ? (
-              <UserTurnView key={turn.id} {...{ turn, versions, isBusy, edit, choose }} />
+              <UserTurnView key={turn.parent} {...{ turn, versions, isBusy, edit, choose }} />
             ) : (
-              <AssistantTurnView key={turn.id} {...{ turn, versions, isBusy, regenerate, choose }} />
+              <AssistantTurnView key={turn.parent} {...{ turn, versions, isBusy, regenerate, choose }} />
             );
           })}
         </div>

@@ -2,7 +2,12 @@ import type { Fault } from '../../api/fault.ts';
 
 /** Sampling parameters as typed; empty: the default of the host. */
 export type Sampling = Readonly<Record<SamplingName, string>>;
-export type SamplingName = (typeof samplingFields)[number]['name'] | 'stop' | 'tools' | 'alternatives';
+export type SamplingName =
+  | (typeof samplingFields)[number]['name']
+  | 'model'
+  | 'stop'
+  | 'tools'
+  | 'alternatives';
 
 export const samplingFields = [
   {
@@ -49,6 +54,7 @@ export const alternativeChoices = ['off', '0', '3', '5', '10', '20'] as const;
 
 const names: readonly SamplingName[] = [
   ...samplingFields.map(({ name }) => name),
+  'model',
   'stop',
   'tools',
   'alternatives',
@@ -73,6 +79,7 @@ export function withSampling(search: URLSearchParams, name: SamplingName, value:
  */
 export function samplingBody(sampling: Sampling): Record<string, unknown> {
   const body: Record<string, unknown> = {};
+  if (sampling.model !== '') body['model'] = sampling.model;
   for (const { name } of samplingFields) {
     const text = sampling[name].trim();
     if (text !== '') body[name] = Number.isNaN(Number(text)) ? text : Number(text);
@@ -109,3 +116,15 @@ export const faultAt = (fault: Fault | undefined, name: string): string | undefi
     .filter(({ path }) => path === name || path.startsWith(`${name}.`))
     .map(({ path, message }) => (path === name ? message : `${path.slice(name.length + 1)}: ${message}`))
     .join('; ') || undefined;
+
+/** The members of a request that distinguish answers to the same messages, as text: `temperature 0.5, seed 7`. */
+export function describeSettings(body: Readonly<Record<string, unknown>>): string {
+  const parts = [...samplingFields.map(({ name }) => name), 'stop'].flatMap((name) =>
+    body[name] === undefined
+      ? []
+      : [
+          `${name.replaceAll('_', ' ')} ${typeof body[name] === 'number' ? body[name] : JSON.stringify(body[name])}`,
+        ],
+  );
+  return parts.length === 0 ? "the host's defaults" : parts.join(', ');
+}

@@ -70,4 +70,5 @@ const areEqual = (before: Props, after: Props): boolean =>
   before.isBusy === after.isBusy &&
   before.edit === after.edit &&
   before.choose === after.choose &&
-  before.versions.length === after.versions.length;
+  before.versions.length === after.versions.length &&
+  before.versions.every((version, index) => version === after.versions[index]);
