@@ -18,6 +18,8 @@ const usageDifferences = `select ${usageGroup.join(', ')}, ${usageSums.join(', '
     ${usageSums.map((name) => `-(${usageColumns[name]})`).join(', ')}, 0, charged
     from gateway_requests where ended <> 'refused' and tag is not null`;
 
+const components = 'cost_fresh + cost_cache_write + cost_cache_read + cost_output + cost_tools + cost_hedge';
+
 /** Every check sums by account or key in one pass, so that each table is read once. */
 const checks: readonly AuditCheck[] = [
   {
@@ -140,8 +142,8 @@ const checks: readonly AuditCheck[] = [
     }),
   ),
   {
-    query: `select id, cost, cost_fresh + cost_cache_write + cost_cache_read + cost_output from gateway_requests
-      where cost <> cost_fresh + cost_cache_write + cost_cache_read + cost_output
+    query: `select id, cost, ${components} from gateway_requests
+      where cost <> ${components}
         or cost <> charged + overrun or charged > amount`,
     describe: (subject, actual, expectedValue) =>
       `Request ${subject} cost ${actual}; its components add up to ${expectedValue}.`,

@@ -67,6 +67,14 @@ export interface StoredAnswer {
   readonly body: string;
 }
 
+/** What the receipt of a request has besides its sums. Stored as JSON. */
+export interface RequestDetails {
+  /** Undefined: the default one. */
+  readonly tier?: string;
+  /** What was billed at a price of its own, as it cost. */
+  readonly lines?: readonly { readonly item: string; readonly quantity: number; readonly cost: number }[];
+}
+
 /** The result of a request. */
 export interface Settlement {
   /** Computed from price and usage; zero with the caller's own credential. */

@@ -1,6 +1,7 @@
 import type { Caller } from '../access/types.ts';
 import { budgetError } from '../budgets/refusal.ts';
 import { billedTokens, maxCost, costOf, estimateCost, estimateMinCost } from '../catalog/price.ts';
+import { boundCalls, limitCalls } from '../catalog/hosted-calls.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Cost, Usage } from '../../wires/core/types.ts';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
@@ -42,7 +43,11 @@ const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
 
 /** The maximum cost of a candidate for the caller, in nanodollars. */
 const maxCostOf = (candidate: Candidate, { facts, maxTokensOf }: HoldRequest): bigint =>
-  isByok(candidate) ? 0n : maxCost({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) });
+  isByok(candidate)
+    ? 0n
+    : atMost(maxMoney, maxCost({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) }));
+
+const atMost = (limit: bigint, amount: bigint): bigint => (amount < limit ? amount : limit);
 
 /** Estimates the cost of an answer at full length, in nanodollars, to compare deployments. */
 export const estimateCostOf = (
@@ -265,7 +270,9 @@ export class Hold {
     const last = this.#lastCost;
     if (last?.candidate === candidate && last.usage === usage) return last.cost;
     // A provider may report any usage; the ledger stores amounts up to `maxMoney`.
-    const cost = capCost(costOf(candidate.model.price, usage), maxMoney);
+    const { model } = candidate;
+    const billed = limitCalls(usage, boundCalls(model, this.#holdRequest.facts));
+    const cost = capCost(costOf(model.price, billed), maxMoney);
     this.#lastCost = { candidate, usage, cost };
     return cost;
   }
