@@ -5,6 +5,7 @@ import type {
   ConfigState,
   GatewayObserver,
   GatewayState,
+  HedgeEvent,
   TraceSink,
   TraceSpan,
 } from '../tracing/index.ts';
@@ -50,6 +51,10 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
     name: 'lathe_gateway_attempts_total',
     help: 'Attempts at providers. retried: failed, and another followed after a delay at the same model. failed: the others that failed, also where the next deployment or a fallback was asked at once.',
   });
+  readonly #hedges = new Counter({
+    name: 'lathe_gateway_hedges_total',
+    help: 'Requests for which a second deployment was asked because the first one was slow, by the second one. won: it answered. lost: the first one did.',
+  });
   readonly #tokens = new Counter({
     name: 'lathe_gateway_tokens_total',
     help: 'Tokens of gateway requests; input includes cached tokens.',
@@ -88,6 +93,10 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
     if (responseMs !== undefined) this.#responses.observe({ provider: label }, responseMs / 1000);
   };
 
+  readonly onHedge = ({ provider, model, outcome }: HedgeEvent): void => {
+    this.#hedges.add({ ...this.#labelsOf({ provider, model }), outcome });
+  };
+
   readonly onBreaker = ({ isOpen, ...names }: BreakerEvent): void => {
     this.#breakerChanges.add({ ...this.#labelsOf(names), to: isOpen ? 'open' : 'closed' });
   };
@@ -107,6 +116,7 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
       this.#firstTokens,
       this.#responses,
       this.#attempts,
+      this.#hedges,
       this.#tokens,
       this.#cost,
       this.#breakerChanges,

@@ -9,6 +9,7 @@ export {
   type CommitEvent,
   type GatewayObserver,
   type GatewayState,
+  type HedgeEvent,
   type LedgerState,
 } from './gateway-observer.ts';
 export {

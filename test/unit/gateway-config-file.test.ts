@@ -350,6 +350,16 @@ to = []
       [/long_context\.over: must be less than context_window, 1000; got 1000/],
     ],
     [
+      'hedging without deployments',
+      provider + model('m', 'hedge = true'),
+      [/models\[0\]\.hedge: belongs to models with tables \[\[models\.deployments\]\]/],
+    ],
+    [
+      'hedging with one deployment',
+      provider + deployed('hedge = true', 'provider = "p"'),
+      [/models\[0\]\.hedge: asks a second deployment, and this model has one/],
+    ],
+    [
       'prices of tools and tiers that cannot be used',
       provider +
         model(

@@ -69,6 +69,8 @@ export interface Routing {
   readonly strategy: (typeof routingStrategies)[number];
   /** Prompts with the same beginning go to the same deployment, as long as it is available. */
   readonly sticky: boolean;
+  /** Whether a request may ask for a second deployment where the first one is slow. */
+  readonly hedge: boolean;
   /** In the order of the file; at least one. */
   readonly deployments: readonly Deployment[];
 }

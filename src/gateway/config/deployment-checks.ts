@@ -35,7 +35,7 @@ export function checkDeployments(
 ): void {
   const { deployments, routing = 'priority', sticky } = model;
   if (!deployments) {
-    for (const member of ['routing', 'sticky'] as const)
+    for (const member of ['routing', 'sticky', 'hedge'] as const)
       if (model[member] !== undefined)
         faults.add([...path, member], 'belongs to models with tables [[models.deployments]]');
     return;
@@ -46,6 +46,11 @@ export function checkDeployments(
     faults.add(
       [...path, 'sticky'],
       'chooses by the prompt, and routing = "least_latency" by the time of earlier answers; keep one of the two',
+    );
+  if (model.hedge === true && deployments.length < 2)
+    faults.add(
+      [...path, 'hedge'],
+      'asks a second deployment, and this model has one; add another, or remove it',
     );
   const ids = deployments.map((one) => `${one.provider} ${upstreamOf(one, model)}`);
   for (const [index, deployment] of deployments.entries()) {

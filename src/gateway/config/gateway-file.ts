@@ -186,8 +186,8 @@ function toModel(table: ModelTable, providers: readonly Provider[]): Model | und
     return provider ? [toDeployment(table, deployment, provider)] : [];
   });
   const [first] = deployments;
-  const { routing: strategy = 'priority', sticky = false } = table;
-  return first && { ...first.model, routing: { strategy, sticky, deployments } };
+  const { routing: strategy = 'priority', sticky = false, hedge = false } = table;
+  return first && { ...first.model, routing: { strategy, sticky, hedge, deployments } };
 }
 
 function toDeployment(table: ModelTable, deployment: DeploymentTable, provider: Provider): Deployment {

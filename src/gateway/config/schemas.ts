@@ -148,6 +148,7 @@ const model = z.strictObject({
     .optional(),
   routing: enumOf(routingStrategies).optional(),
   sticky: z.boolean({ error: 'expected true or false' }).optional(),
+  hedge: z.boolean({ error: 'expected true or false' }).optional(),
   upstream: nonEmptyText.optional(),
   family: nonEmptyText,
   caps: arrayOf(enumOf(caps), 'capabilities').min(1, `must name at least one of ${caps.join(', ')}`),

@@ -135,7 +135,7 @@ export function toRequestEndRow(
     cost_output: output,
     cost_tools: tools,
     cost_hedge: hedge,
-    details: toDetails(cost),
+    details: toDetails(cost, settlement.attempts),
     ...(usage
       ? {
           tokens_fresh: toWholeNumber(usage.fresh),
@@ -156,10 +156,14 @@ export function toRequestEndRow(
   };
 }
 
-function toDetails({ tier, lines = [] }: Settlement['cost']): string | null {
+function toDetails(
+  { tier, lines = [] }: Settlement['cost'],
+  attempts: Settlement['attempts'],
+): string | null {
   const details: RequestDetails = {
     ...(tier ? { tier } : {}),
     ...(lines.length > 0 ? { lines: lines.map((line) => ({ ...line, cost: Number(line.cost) })) } : {}),
+    ...(attempts ? { attempts } : {}),
   };
   return Object.keys(details).length > 0 ? JSON.stringify(details) : null;
 }

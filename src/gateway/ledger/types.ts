@@ -73,6 +73,15 @@ export interface RequestDetails {
   readonly tier?: string;
   /** What was billed at a price of its own, as it cost. */
   readonly lines?: readonly { readonly item: string; readonly quantity: number; readonly cost: number }[];
+  /** The attempts of a hedged request, in the order in which they began. */
+  readonly attempts?: readonly RecordedAttempt[];
+}
+
+export interface RecordedAttempt {
+  readonly provider: string;
+  readonly outcome: 'answered' | 'failed' | 'aborted';
+  /** Nanodollars, as it cost. */
+  readonly cost: number;
 }
 
 /** The result of a request. */
@@ -92,6 +101,8 @@ export interface Settlement {
   readonly firstByteMs: number | undefined;
   /** Stored for the idempotency key, if the request has one. */
   readonly answer?: StoredAnswer;
+  /** Set where the request was hedged. */
+  readonly attempts?: readonly RecordedAttempt[];
 }
 
 export interface SettleResult {

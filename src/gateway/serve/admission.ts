@@ -20,6 +20,7 @@ import {
   type HoldRequest,
   Hold,
 } from './hold.ts';
+import { parseHedgeDelay } from './hedge.ts';
 import type { Receipt } from './receipt.ts';
 import { type JsonObjectBody, readJsonObject } from './request-body.ts';
 import { ClientGone } from '../../http/error.ts';
@@ -31,6 +32,7 @@ export interface ParsedRequest<Facts extends RequestFacts> extends JsonObjectBod
   readonly facts: Facts;
   readonly resolution: Resolution;
   readonly idempotency: IdempotencyKey | undefined;
+  readonly hedgeDelayMs: number | undefined;
 }
 
 export interface RequestRules<Facts extends RequestFacts> {
@@ -157,7 +159,7 @@ async function admit<Facts extends RequestFacts>(
 ): Promise<AdmittedRequest<Facts> | OutgoingResponse> {
   const parsed = await parseRequest(services, incoming, rules, request);
   if (parsed instanceof OutgoingResponse) return parsed;
-  const { caller, facts, resolution, idempotency } = parsed;
+  const { caller, facts, resolution, idempotency, hedgeDelayMs } = parsed;
   const permit = (request.taken.permit ??= await services.limiter.acquire(
     caller,
     estimateInputTokens(facts),
@@ -171,6 +173,7 @@ async function admit<Facts extends RequestFacts>(
     candidates: resolution.candidates,
     maxTokensOf,
     idempotency,
+    hedgeDelayMs,
     tag: services.tags.admit(caller.key.id, readTag(wire, parsed.value)),
     onTokens: permit.countTokens,
   };
@@ -273,6 +276,7 @@ async function parseRequest<Facts extends RequestFacts>(
   if (!preferred) throw new Error(`nothing serves ${facts.model}`);
   receipt.reason = resolution.reason;
   nameCandidate(receipt, preferred);
+  const hedgeDelayMs = parseHedgeDelay(incoming.header, resolution.model);
   // Deployments and fallbacks that cannot serve the request are left out.
   const checkCandidate = rules.candidateCheck(facts, body);
   const refusals = new Map<Candidate, WireError>();
@@ -298,6 +302,7 @@ async function parseRequest<Facts extends RequestFacts>(
     facts,
     resolution: { ...resolution, candidates },
     idempotency,
+    hedgeDelayMs,
   };
 }
 

@@ -42,6 +42,16 @@ export const receiptSchema = z
       .describe(
         'What has a price of its own: tokens of audio and images, which are part of fresh and output, and calls of tools.',
       ),
+    attempts: z
+      .array(
+        z.object({
+          provider: z.string(),
+          outcome: z.string().describe('answered, failed or aborted.'),
+          cost_nanousd: z.int(),
+        }),
+      )
+      .optional()
+      .describe('The two attempts of a hedged request. An aborted one costs an estimate of its input.'),
     service_tier: z.string().describe('The tier whose prices apply.'),
     usage: z
       .object({
@@ -60,7 +70,7 @@ export const receiptSchema = z
   .meta({ id: 'Receipt' });
 
 export function toReceiptBody(row: RequestRow): z.infer<typeof receiptSchema> {
-  const { tier = 'default', lines = [] } = readDetails(row);
+  const { tier = 'default', lines = [], attempts } = readDetails(row);
   const cost = {
     total: row.cost,
     components: {
@@ -101,6 +111,9 @@ export function toReceiptBody(row: RequestRow): z.infer<typeof receiptSchema> {
       quantity,
       cost_nanousd: nanodollarsToJson(amount),
     })),
+    ...(attempts
+      ? { attempts: attempts.map(({ cost: amount, ...rest }) => ({ ...rest, cost_nanousd: amount })) }
+      : {}),
     service_tier: tier,
     usage:
       fresh === null
