@@ -20,6 +20,7 @@ export default defineConfig({
     emptyOutDir: true,
     minify: false,
     sourcemap: false,
+    license: { fileName: 'third-party-licenses.md' },
     rolldownOptions: {
       // How long plugins take is of no use to who starts a host.
       checks: { pluginTimings: false },

@@ -9,13 +9,13 @@ const named = (folder: string, names: string) =>
 const withModel = (
   'access agent-full-disk agent-load agent-tasks-resident command compatibility control-plane crowd draft-model ' +
   'embedding-model-host fairness-host host lab-host lab-tool llama-cpp-host metrics-host models ollama-client ' +
-  'open-responses openai-host planes quantize rerank-host resident-models-host swap-host tutorials'
+  'open-responses openai-host packages planes quantize rerank-host resident-models-host swap-host tutorials'
 ).split(' ');
 
 /** Files that only `npm run test:all` runs: further databases, large loads, and models that other tests run elsewhere. */
 const restOnly = [
-  ...named('http', 'agent-load agent-postgres crowd gateway-real-hosts gateway-replicas'),
-  ...named('browser', 'architectures'),
+  ...named('http', 'agent-load agent-postgres crowd gateway-real-hosts gateway-replicas packages'),
+  ...named('browser', 'architectures packages'),
 ];
 
 /** Unit tests that `npm run test:fast` leaves out: they start processes, or take more than about two seconds. */

@@ -1,1 +1,1 @@
-export function buildIfNeeded(options?: { withTests?: boolean }): boolean;
+export function buildIfNeeded(options?: { withTests?: boolean; withPackages?: boolean }): boolean;

@@ -19,6 +19,27 @@ const parts = [
     options: ['--config', 'web/vite.config.ts'],
   },
 ];
+/** What only the packages need (scripts/packages.mjs). */
+const packageParts = [
+  {
+    product: 'dist/lathe-web/index.js',
+    sources: [...parts[1].sources, 'packages'],
+    options: ['--config', 'packages/engine.config.ts'],
+  },
+  {
+    product: 'dist/types/index.d.ts',
+    sources: [
+      'web/engine',
+      'web/console/api',
+      'src',
+      'kernels',
+      'packages',
+      'package.json',
+      'package-lock.json',
+    ],
+    options: ['--config', 'packages/types.config.ts'],
+  },
+];
 /** Programs of the tests. */
 const testPrograms = {
   product: 'node_modules/.lathe-tests/scripted-host.js',
@@ -28,18 +49,21 @@ const testPrograms = {
 
 /**
  * @param options.withTests whether the programs of the tests are built, too
+ * @param options.withPackages whether the modules and types of the packages are built, too
  * @returns whether what was asked for exists and is up to date
  */
-export function buildIfNeeded({ withTests = false } = {}) {
+export function buildIfNeeded({ withTests = false, withPackages = false } = {}) {
   const isCurrent = ({ product, sources }) => {
     const built = join(root, product);
     return (
       existsSync(built) && newest(sources.map((source) => join(root, source))) <= statSync(built).mtimeMs
     );
   };
+  const current = parts.every(isCurrent);
   const stale = [
-    // The first of them empties the folder of both.
-    ...(parts.every(isCurrent) ? [] : parts),
+    // The first of them empties the folder of all.
+    ...(current ? [] : parts),
+    ...(withPackages ? packageParts.filter((part) => !current || !isCurrent(part)) : []),
     ...(withTests && !isCurrent(testPrograms) ? [testPrograms] : []),
   ];
   if (stale.length === 0) return true;

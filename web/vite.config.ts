@@ -33,7 +33,7 @@ export default defineConfig(({ mode }) => {
     base: './',
     publicDir: here('public'),
     plugins: [react(), embeddedModelPlugin(), withoutPolicy],
-    worker: { format: 'es' },
+    worker: { format: 'es', rolldownOptions: { checks: { pluginTimings: false } } },
     // Development: `LATHE_HOST=http://127.0.0.1:8080 npx vite --config web/vite.config.ts`.
     server: {
       proxy:
@@ -45,6 +45,7 @@ export default defineConfig(({ mode }) => {
       target: 'es2024',
       outDir: here(isDemo ? '../dist/demo' : '../dist/web'),
       emptyOutDir: true,
+      license: { fileName: 'third-party-licenses.md' },
       // The Content-Security-Policy allows data: URLs only for images, and inlined assets would slow down the first
       // view.
       assetsInlineLimit: 0,

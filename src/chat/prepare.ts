@@ -47,7 +47,7 @@ export async function prepareChat(model: Model, input: ChatInput): Promise<Prepa
   });
   const rendered = input.continueLast
     ? renderContinuation(chatTemplate, conversation, escaper)
-    : renderPrompt(chatTemplate, conversation);
+    : renderPrompt(chatTemplate, { ...conversation, addGenerationPrompt: !input.omitGenerationPrompt });
   const { text, ids } = await encodePrompt(model, rendered, escaper);
 
   const { reasoning } = capabilities;

@@ -55,6 +55,8 @@ export interface ChatInput {
   readonly variables?: Readonly<Record<string, unknown>>;
   /** Whether the answer continues the last message, which must be an assistant message. */
   readonly continueLast?: boolean;
+  /** Renders the messages alone, without the beginning of an answer. */
+  readonly omitGenerationPrompt?: boolean;
 }
 
 /** A conversation ready for the engine. */

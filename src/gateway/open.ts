@@ -7,6 +7,7 @@ import { SharedLimiter } from './access/shared-limiter.ts';
 import type { Limiter } from './access/types.ts';
 import { noticeText } from './budgets/notices.ts';
 import { BudgetNotifier } from './budgets/notifier.ts';
+import { ResponseCache } from './cache/response-cache.ts';
 import { Catalog } from './catalog/catalog.ts';
 import type { Model } from './catalog/types.ts';
 import { ConfigVersions } from './config/config-versions.ts';
@@ -114,6 +115,11 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       ...(observer.onBreaker ? { onBreaker: observer.onBreaker } : {}),
     });
     const catalog = new Catalog(setup.config, local?.models);
+    const cache = new ResponseCache({
+      store,
+      bounds: () => live.current.cache,
+      onFault: (error) => onFault('cache', error),
+    });
     const checkReady = async () => {
       if (inFlight.isDraining) throw stoppingError();
       await store.read((db) => sql`select 1`.execute(db));
@@ -121,12 +127,15 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
     const services: GatewayServices = {
       catalog,
       ledger,
+      cache,
       authenticator: createAuthenticator({ ledger }),
       limiter,
       credentials,
       transport,
       router,
       limits,
+      hooks: () => live.current.hooks ?? [],
+      servesMessagesOfAll: () => live.current.messagesForEveryModel ?? false,
       tags: new TagLimiter(),
       bodyMemory: new BodyMemoryLimiter(limits.maxBodyBytes),
       inFlight,
@@ -152,6 +161,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       });
     await reloader?.start();
     notifier.start();
+    cache.start();
     return {
       app: createGatewayApp(services, basePath),
       state: () => ({
@@ -169,6 +179,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
         if (limiter instanceof SharedLimiter) await limiter.close();
         await transport.close();
         await notifier.close();
+        await cache.close();
         await ledger.close();
         await store.close();
       },

@@ -10,6 +10,13 @@ export interface HttpErrorOptions extends ErrorOptions {
   /** Every violation of the body, where there is more than one. */
   readonly violations?: readonly Violation[];
   readonly headers?: Readonly<Record<string, string>>;
+  /** The prompt's tokens, as far as they were counted, and those of the context that it does not fit. */
+  readonly exceeded?: ExceededContext;
+}
+
+export interface ExceededContext {
+  readonly promptTokens: number;
+  readonly contextLength: number;
 }
 
 /** A refusal that a handler throws. Each wire and plane writes it in its own envelope. */
@@ -20,12 +27,13 @@ export class HttpError extends Error {
   readonly param: string | undefined;
   readonly violations: readonly Violation[] | undefined;
   readonly headers: Readonly<Record<string, string>>;
+  readonly exceeded: ExceededContext | undefined;
 
   constructor(
     status: number,
     code: string | undefined,
     message: string,
-    { param, violations, headers = {}, ...options }: HttpErrorOptions = {},
+    { param, violations, headers = {}, exceeded, ...options }: HttpErrorOptions = {},
   ) {
     super(message, options);
     this.name = 'HttpError';
@@ -34,6 +42,7 @@ export class HttpError extends Error {
     this.param = param;
     this.violations = violations;
     this.headers = headers;
+    this.exceeded = exceeded;
   }
 }
 

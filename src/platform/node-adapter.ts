@@ -100,7 +100,7 @@ const installAdvice = async (): Promise<string> => {
   const unusable = await adapterNames();
   const old = unusable.length > 0 ? `Found, but too old or too limited: ${unusable.join('; ')}. ` : '';
   return (
-    `${old}Run \`npm run setup:vulkan\` (\`npm start\` does it too): it installs a software Vulkan driver where there is no GPU. ` +
+    `${old}In lathe's repository \`npm run setup:vulkan\` (\`npm start\` does it too) installs a software Vulkan driver where there is no GPU. ` +
     'By hand on Debian or Ubuntu: `apt-get install libvulkan1 mesa-vulkan-drivers` (on Debian 12 with `-t bookworm-backports`, ' +
     "Mesa 22.3 is too old); with a GPU, the Vulkan part of its driver. '--adapter' picks one of several."
   );

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { compileFunction, constants } from 'node:vm';
 import type { XGrammarLibrary } from '../grammar/index.ts';
-import { packageRoot } from './node-package.ts';
+import { dependencyFile } from './node-package.ts';
 
 /** Limit of WebAssembly memory for grammars: several times the need of a vocabulary of 256,000 tokens. */
 const maxMemory = 768 * 2 ** 20;
@@ -13,7 +13,8 @@ const maxMemory = 768 * 2 ** 20;
  * fails; it is evaluated as a script here. Its WebAssembly is embedded in the file.
  */
 export async function loadGrammarLibrary(): Promise<XGrammarLibrary> {
-  const file = join(packageRoot(), 'node_modules/@mlc-ai/web-xgrammar/lib/index.js');
+  const file = dependencyFile('@mlc-ai/web-xgrammar/lib/index.js');
+  if (file === undefined) throw new Error('@mlc-ai/web-xgrammar is not installed: install lathe again');
   const source = await readFile(file, 'utf8');
   const module = { exports: {} };
   const run = compileFunction(source, ['module', 'exports', 'require', '__filename', '__dirname'], {

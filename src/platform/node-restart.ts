@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { addressSpaceLimit, endWithLauncher, runInForeground } from './foreground.mjs';
-import { packageRoot } from './node-package.ts';
+import { dependencyFile, packageRoot } from './node-package.ts';
 
 /** Oldest Node that runs lathe. An optional dependency in package.json brings a current one. */
 const minNodeMajor = 24;
@@ -33,12 +33,12 @@ export const chooseNode = ({ version, platform, arch, root, exists }: NodeEnviro
   if (Number.parseInt(version, 10) >= minNodeMajor) return { action: 'stay' };
   const name = packages[`${platform}-${arch}`];
   const binary = platform === 'win32' ? 'node.exe' : 'node';
-  const node = name === undefined ? undefined : join(root, 'node_modules', name, 'bin', binary);
-  if (node !== undefined && exists(node)) return { action: 'restart', node };
+  const node = name === undefined ? undefined : dependencyFile(join(name, 'bin', binary), root, exists);
+  if (node !== undefined) return { action: 'restart', node };
   const advice =
     name === undefined
       ? `install Node ${minNodeMajor} or newer`
-      : `run \`npm ci\`, which brings one as ${name}, or install it`;
+      : `install it, or in lathe's repository run \`npm ci\`, which brings one as ${name}`;
   return {
     action: 'refuse',
     message: `lathe needs Node ${minNodeMajor} or newer, but this is Node ${version}: ${advice}`,

@@ -47,17 +47,25 @@ export function mergePolicy(current: Policy, change: RackChange['policy']): Poli
         message: `is ${value}; expected a whole number of ${rangeText}`,
       });
   }
-  violations.push(...findRedactionFaults(redact));
+  violations.push(
+    ...findRedactionFaults(redact).map(({ index, message }) => ({
+      path: index === undefined ? 'policy.redact' : `policy.redact[${index}]`,
+      message,
+    })),
+  );
   if (violations.length > 0)
     throw new RecorderError('invalid', 'invalid_policy', 'The policy is not valid.', { violations });
   return { content, retention, redact: [...new Set(redact)] };
 }
 
-function findRedactionFaults(redact: readonly string[]): RecorderViolation[] {
+/** What is wrong with patterns of redaction. `index` is that of the pattern; undefined: all of them together. */
+export function findRedactionFaults(
+  redact: readonly string[],
+): { readonly index: number | undefined; readonly message: string }[] {
   if (redact.length > maxPatterns)
     return [
       {
-        path: 'policy.redact',
+        index: undefined,
         message: `has ${redact.length} patterns, expected at most ${maxPatterns}; join some with |`,
       },
     ];
@@ -67,7 +75,7 @@ function findRedactionFaults(redact: readonly string[]): RecorderViolation[] {
       states += more;
       return states;
     });
-    return faults === undefined ? [] : [{ path: `policy.redact[${index}]`, message: faults }];
+    return faults === undefined ? [] : [{ index, message: faults }];
   });
 }
 

@@ -1,11 +1,13 @@
 import type {
   AttemptEvent,
   BreakerEvent,
+  CacheLookupEvent,
   CommitEvent,
   ConfigState,
   GatewayObserver,
   GatewayState,
   HedgeEvent,
+  HookEvent,
   TraceSink,
   TraceSpan,
 } from '../tracing/index.ts';
@@ -67,6 +69,14 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
     name: 'lathe_gateway_breaker_changes_total',
     help: 'How often the circuit breaker of a model opened or closed.',
   });
+  readonly #cacheLookups = new Counter({
+    name: 'lathe_gateway_cache_lookups_total',
+    help: 'Requests that were looked up in the cache of answers.',
+  });
+  readonly #hooks = new Histogram(
+    { name: 'lathe_gateway_hook_seconds', help: 'Duration of checks by hooks.' },
+    shortBuckets,
+  );
   readonly #commits = new Counter({
     name: 'lathe_gateway_ledger_commits_total',
     help: 'Transactions of the ledger.',
@@ -107,6 +117,14 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
     this.#commitSeconds.observe({}, ms / 1000);
   };
 
+  readonly onCacheLookup = ({ model, isHit }: CacheLookupEvent): void => {
+    this.#cacheLookups.add({ model: this.#models.labelOf(model), outcome: isHit ? 'hit' : 'miss' });
+  };
+
+  readonly onHook = ({ hook, stage, outcome, ms }: HookEvent): void => {
+    this.#hooks.observe({ hook, stage, outcome }, ms / 1000);
+  };
+
   /** The current metrics. @param state undefined where no gateway is open */
   families(state: GatewayState | undefined): MetricFamily[] {
     const instruments = [
@@ -120,6 +138,8 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
       this.#tokens,
       this.#cost,
       this.#breakerChanges,
+      this.#cacheLookups,
+      this.#hooks,
       this.#commits,
       this.#operations,
       this.#commitSeconds,

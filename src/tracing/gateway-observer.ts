@@ -37,12 +37,28 @@ export interface CommitEvent {
   readonly isCommitted: boolean;
 }
 
+/** A request was looked up in the cache of answers. */
+export interface CacheLookupEvent {
+  readonly model: string;
+  readonly isHit: boolean;
+}
+
+/** A hook was asked. */
+export interface HookEvent {
+  readonly hook: string;
+  readonly stage: 'before' | 'after';
+  readonly outcome: 'allowed' | 'blocked' | 'replaced' | 'failed';
+  readonly ms: number;
+}
+
 /** Is told what happens within the gateway. Called synchronously, so it must not throw or block. */
 export interface GatewayObserver {
   readonly onAttempt?: (event: AttemptEvent) => void;
   readonly onHedge?: (event: HedgeEvent) => void;
   readonly onBreaker?: (event: BreakerEvent) => void;
   readonly onCommit?: (event: CommitEvent) => void;
+  readonly onCacheLookup?: (event: CacheLookupEvent) => void;
+  readonly onHook?: (event: HookEvent) => void;
 }
 
 /** Tells several observers. */
@@ -58,6 +74,12 @@ export const combineObservers = (observers: readonly GatewayObserver[]): Require
   },
   onCommit(event) {
     for (const { onCommit } of observers) onCommit?.(event);
+  },
+  onCacheLookup(event) {
+    for (const { onCacheLookup } of observers) onCacheLookup?.(event);
+  },
+  onHook(event) {
+    for (const { onHook } of observers) onHook?.(event);
   },
 });
 

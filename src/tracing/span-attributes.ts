@@ -103,6 +103,8 @@ export interface GatewayAttributes {
   costNanousd?: bigint;
   firstTokenMs?: number;
   finish?: string;
+  /** The answer came from the cache of answers. */
+  cached?: boolean;
 }
 
 export interface SpanAttributes {

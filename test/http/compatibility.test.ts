@@ -1,8 +1,8 @@
-import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, test } from 'vitest';
 import { aiSdkClients } from '../support/compatibility/ai-sdk.ts';
 import { anthropic } from '../support/compatibility/anthropic.ts';
+import { checkDocumentedTable } from '../support/compatibility/document.ts';
 import { type Feature, features, type Places, table } from '../support/compatibility/features.ts';
 import { llamaCpp } from '../support/compatibility/llama-cpp.ts';
 import { ollamaChat, ollamaGenerate } from '../support/compatibility/ollama.ts';
@@ -20,7 +20,6 @@ const clients = [
   ollamaGenerate,
   llamaCpp,
 ];
-const document = fileURLToPath(new URL('../../docs/compatibility.md', import.meta.url));
 const embedder = fileURLToPath(new URL('../fixtures/architectures/qwen3-embedding/hf', import.meta.url));
 const hosts: HostProcess[] = [];
 let places: Places;
@@ -47,10 +46,5 @@ for (const { name, checks } of clients) {
 }
 
 test('the table in docs/compatibility.md matches the tests', () => {
-  const text = readFileSync(document, 'utf8');
-  const parts = text.split(/(<!-- table -->\n\n)[^]*?(\n\n<!-- end -->)/);
-  const now = [parts[0], parts[1], table(clients), parts[2], parts[3]].join('');
-  if (process.env['WRITE_TABLES']) writeFileSync(document, now);
-  else expect(text).toBe(now);
-  process.stdout.write(`\n${table(clients)}\n`);
+  checkDocumentedTable('table', table(clients));
 });

@@ -109,6 +109,26 @@ describe('POST /v1/rerank and the paths of other servers', () => {
     });
   });
 
+  test('texts of Text Embeddings Inference: the same scores, in an array', async () => {
+    const { post } = await serve();
+    const texts = foxes.documents;
+    const ask = async (members: object) =>
+      (await post('/rerank', { query: 'fox', texts, ...members })).json();
+    expect(await ask({ raw_scores: false, return_text: false, truncation_direction: 'Right' })).toEqual(
+      order.map((index, at) => ({ index, score: sigmoid(logits[at] as number) })),
+    );
+    expect(await ask({ raw_scores: true, return_text: true, top_n: 2 })).toEqual([
+      { index: 1, score: 1, text: 'fox' },
+      { index: 0, score: -1, text: 'x!' },
+    ]);
+    expect(await ask({ documents: ['fox'] })).toMatchObject({ results: [{ index: 0 }] });
+    const refused = await post('/rerank', { query: 5, texts: ['a', 7] });
+    const { violations } = await errorOf(refused);
+    expect(violations?.map(({ path: member }) => member)).toEqual(['query', 'texts.1']);
+    const neither = await errorOf(await post('/rerank', { query: 5 }));
+    expect(neither.violations?.map(({ path: member }) => member)).toEqual(['query', 'documents']);
+  });
+
   test('the order is that of the scores, and a permutation of the documents changes no score', async () => {
     const { post } = await serve();
     const texts = fc.array(fc.string({ maxLength: 12 }), { minLength: 1, maxLength: 30 });

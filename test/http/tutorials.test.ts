@@ -2,11 +2,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import process from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildHost, freshDataDir, repository } from '../support/host.ts';
+import { freePort } from '../support/local-server.ts';
 
 /** Ends the output of one block; no command of the pages prints it. */
 const mark = '== end of a block ==';
@@ -77,12 +77,3 @@ function patternOf(shown: string): RegExp {
 }
 
 const escaped = (text: string) => text.replace(/[^\w\s]/g, '\\$&');
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}

@@ -31,3 +31,10 @@ export const rangeOf = (
   if (!match) return undefined;
   return { first: Number(match[1]), last: match[2] ? Math.min(Number(match[2]), size - 1) : size - 1 };
 };
+
+/** A port that was free just now, for a process that takes only a number. */
+export async function freePort(): Promise<number> {
+  const server = await serve(() => undefined);
+  await server.close();
+  return Number(new URL(server.url).port);
+}

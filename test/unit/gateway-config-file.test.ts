@@ -196,6 +196,46 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     );
   });
 
+  test('a model is cached as [cache] and then its own table say', async () => {
+    const source = `${provider}${model('m', 'cache = { ttl_secs = 5 }')}${model('n')}[cache]\nhit_price_percent = 10\n`;
+    const config = await configOf(source);
+    expect(config.cache).toEqual({ maxEntries: 10_000, maxBytes: 268_435_456 });
+    expect(config.models.map(({ cache }) => cache)).toEqual([
+      { use: 'always', ttlSecs: 5, hitPrice: { percent: 10 } },
+      { use: 'always', ttlSecs: 3600, hitPrice: { percent: 10 } },
+    ]);
+    const several = await configOf(
+      `${provider}${deployed('cache = { use = "never" }', 'provider = "p"')}[cache]\n`,
+    );
+    expect(several.models[0]?.routing?.deployments[0]?.model.cache?.use).toBe('never');
+    expect((await configOf(`${provider}${model('m')}`)).models[0]?.cache).toBeUndefined();
+  });
+
+  test('hooks have the keys of their secrets, in the order of the file', async () => {
+    const HOOK = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+    const source = `[[hooks]]\nname = "a"\nredact = true\n[[hooks]]\nname = "b"\nurl = "https://x.test/b?c=d"\nsecret_env = "HOOK"\n`;
+    const { hooks } = await configOf(source, { HOOK });
+    expect(hooks).toEqual([
+      {
+        kind: 'redact',
+        name: 'a',
+        models: undefined,
+        stage: 'before',
+        expressions: ['@credentials', '@emails'],
+      },
+      {
+        kind: 'http',
+        name: 'b',
+        models: undefined,
+        stage: 'before',
+        url: 'https://x.test/b?c=d',
+        key: Buffer.alloc(32, 5),
+        timeoutMs: 2000,
+        onFailure: 'block',
+      },
+    ]);
+  });
+
   test('a webhook has the key of its secret', async () => {
     const HOOK = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
     const source = '[webhook]\nurl = "https://ops.test/hook?token=t"\nsecret_env = "HOOK"\n';
@@ -490,6 +530,73 @@ tiers = { flex = { in_usd_per_mtok = "1", out_usd_per_mtok = "1", long_context =
       'a webhook without a secret',
       '[webhook]\nurl = "https://x.test"',
       [/:1: webhook: needs secret_env = "NAME" or secret_file = "PATH"/],
+    ],
+    [
+      'a gateway table with a text in place of true',
+      '[gateway]\nmessages_for_every_model = "yes"\nmessages = true',
+      [
+        /:2: gateway\.messages_for_every_model: expected true or false, got "yes"/,
+        /:3: gateway\.messages: unknown key/,
+      ],
+    ],
+    [
+      'hooks that could do nothing, and one that does too much',
+      `${provider}${model('m')}[[hooks]]
+name = "one"
+[[hooks]]
+name = "one"
+url = "https://x.test"
+models = ["n"]
+[[hooks]]
+name = "two"
+redact = ["@mails", "("]
+stage = "after"
+on_failure = "allow"
+[[hooks]]
+name = "Three"
+url = "https://me:pw@x.test"
+timeout_ms = 1
+on_fail = "allow"
+`,
+      [
+        /hooks\[0\]: needs one of url = "https:\/\/..." and redact = true/,
+        /hooks\[1\]: needs secret_env = "NAME" or secret_file = "PATH"/,
+        /hooks\[1\]\.name: 'one' is the name of an earlier hook, too/,
+        /hooks\[1\]\.models\[0\]: there is no model 'n'/,
+        /hooks\[2\]\.redact\[0\]: '@mails' is not a pattern set.*@emails/,
+        /hooks\[2\]\.redact\[1\]: is not a valid RE2 expression/,
+        /hooks\[2\]\.stage: must be "before"/,
+        /hooks\[2\]\.on_failure: belongs to hooks with a url/,
+        /hooks\[3\]\.name: expected a lower-case letter/,
+        /hooks\[3\]\.url: must not hold a user or password/,
+        /hooks\[3\]\.timeout_ms: expected a whole number from 10 to 60000 milliseconds, got 1/,
+        /hooks\[3\]\.on_fail: unknown key.*on_failure/,
+      ],
+    ],
+    [
+      'a cache with two prices and values out of range',
+      '[cache]\nuse = "sometimes"\nttl_secs = 0\nhit_price_percent = 101\nmax_entry = 1',
+      [
+        /:2: cache\.use: expected one of always, on_request, never, got "sometimes"/,
+        /:3: cache\.ttl_secs: expected a whole number from 1 to 2592000 seconds, got 0/,
+        /:4: cache\.hit_price_percent: expected a whole number from 0 to 100 percent, got 101/,
+        /:5: cache\.max_entry: unknown key.*max_entries/,
+      ],
+    ],
+    [
+      'a cache with two prices',
+      '[cache]\nhit_price_nanousd = 1\nhit_price_percent = 1',
+      [/:3: cache\.hit_price_percent: hit_price_nanousd is set too; keep one of the two/],
+    ],
+    [
+      'a cache of a model without the limits of what is stored',
+      `${provider}${model('m', 'cache = { ttl_secs = 5, max_entries = 1 }')}`,
+      [/models\[0\]\.cache\.max_entries: unknown key/],
+    ],
+    [
+      'a cache of a model without the table',
+      `${provider}${model('m', 'cache = { ttl_secs = 5 }')}`,
+      [/models\[0\]\.cache: needs a table \[cache\]/],
     ],
     [
       'a short master key',

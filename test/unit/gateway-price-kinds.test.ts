@@ -6,6 +6,7 @@ import { costOf, maxCost, maxInputTokens, possibleTiers } from '../../src/gatewa
 import { parseCallPrice, priceOf, type RateCard } from '../../src/gateway/catalog/rate-card.ts';
 import type { Model, Price } from '../../src/gateway/catalog/types.ts';
 import { capCost } from '../../src/gateway/serve/receipt.ts';
+import { usesUnpricedFeatures } from '../../src/gateway/serve/unpriced-features.ts';
 import { AnswerTally } from '../../src/gateway/serve/relay.ts';
 import { readUsage as readChatUsage, writeUsage } from '../../src/wires/chat/usage.ts';
 import { UsageReader } from '../../src/wires/google/usage.ts';
@@ -335,6 +336,23 @@ test('no usage that a request can have costs more than its hold: any tier that i
     ),
     { numRuns: 500 },
   );
+});
+
+test('an answer for which the provider ran tools or made audio is not for the cache, whatever it costs', () => {
+  const isUsed = (wire: 'chat' | 'responses' | 'messages', provider: string, body: object) =>
+    usesUnpricedFeatures(
+      wire,
+      {
+        model: { ...at(provider), price } as unknown as Model,
+        credential: { kind: 'house', apiKey: undefined },
+      },
+      body as Readonly<Record<string, unknown>>,
+    );
+  expect(isUsed('responses', 'openai-responses', { tools: [{ type: 'web_search' }] })).toBe(true);
+  expect(isUsed('messages', 'anthropic-messages', { tools: [{ type: 'web_search_20250305' }] })).toBe(true);
+  expect(isUsed('chat', 'openai-chat', { web_search_options: {} })).toBe(true);
+  expect(isUsed('chat', 'openai-chat', { modalities: ['text', 'audio'] })).toBe(true);
+  expect(isUsed('chat', 'openai-chat', { tools: [{ type: 'function' }], service_tier: 'flex' })).toBe(false);
 });
 
 describe('what providers report', () => {

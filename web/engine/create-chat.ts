@@ -3,26 +3,24 @@ import { fromErrorData, ChatError, invalidRequest } from './chat-error.ts';
 import type { FromWorker, ModelLocation } from './worker-messages.ts';
 import { type ChatWorker, PageChat } from './page-chat.ts';
 import { optionViolations } from './validate-request.ts';
+import { startWorker } from './start-worker.ts';
 import type { Chat, ChatOptions } from './types.ts';
-
-/** Relative to the folder of this module. */
-const embeddedModelPath = '../models/lathe-tiny-q8_0.gguf';
 
 /**
  * Starts a worker and loads a model in it.
+ * @param embedded URL of the model to load if `options` name none
  * @throws ChatError, or the reason of `signal` when it aborts
  */
-export async function createChat(options: ChatOptions = {}): Promise<Chat> {
+export async function loadChat(options: ChatOptions, embedded?: string): Promise<Chat> {
   const violations = optionViolations(options);
+  if (violations.length === 0 && options.model === undefined && embedded === undefined)
+    violations.push({ path: 'model', message: noModel });
   if (violations.length > 0) throw invalidRequest(violations);
   const { signal, contextLength, onProgress } = options;
-  const model = locateModel(options);
+  const model = locateModel(options, embedded);
   signal?.throwIfAborted();
   if (model.kind === 'address' && model.cache) requestPersistence();
-  const worker = new Worker(new URL('./worker.ts', import.meta.url), {
-    type: 'module',
-    name: 'lathe',
-  }) as ChatWorker;
+  const worker = startWorker() as ChatWorker;
   const { promise, resolve, reject } = Promise.withResolvers<Chat>();
   const abort = () => reject(signal?.reason);
   signal?.addEventListener('abort', abort, { once: true });
@@ -43,8 +41,8 @@ export async function createChat(options: ChatOptions = {}): Promise<Chat> {
   }
 }
 
-function locateModel({ model, cache = true }: ChatOptions): ModelLocation {
-  if (model === undefined) return { kind: 'embedded', url: new URL(embeddedModelPath, import.meta.url).href };
+function locateModel({ model, cache = true }: ChatOptions, embedded?: string): ModelLocation {
+  if (model === undefined) return { kind: 'embedded', url: embedded ?? '' };
   if (isFiles(model))
     return { kind: 'files', files: new Map(model.map((file) => [droppedPath(file), file])) };
   const address = absoluteUrl(model);
@@ -52,6 +50,9 @@ function locateModel({ model, cache = true }: ChatOptions): ModelLocation {
   const message = `expected a URL (http: or https:) or files, got '${String(model).slice(0, 200)}'`;
   throw invalidRequest([{ path: 'model', message }]);
 }
+
+const noModel =
+  'expected a URL or files, got undefined; the small model of the package is `embeddedModel` of lathe-web/model';
 
 const isFiles = (model: NonNullable<ChatOptions['model']>): model is readonly File[] => Array.isArray(model);
 
@@ -74,5 +75,5 @@ const workerError = (message: string | undefined): ChatError =>
     'failed',
     message
       ? `the engine failed: ${message}`
-      : 'the engine could not be started: its files must be on the origin of the page, and the Content-Security-Policy must allow workers from it',
+      : 'the engine could not be started: its worker must be beside the module, and the Content-Security-Policy must allow it',
   );

@@ -4,7 +4,7 @@ import type { ModelInfo } from '../../src/engine/index.ts';
 export interface ChatOptions {
   /**
    * The weights: URL of a GGUF file (or of a Hugging Face or MLC folder), or files that the user dropped or chose.
-   * Default: the small embedded model next to this module.
+   * Default: the small embedded model, where a host serves this module; the package `lathe-web` has it as `lathe-web/model`.
    */
   readonly model?: string | URL | readonly File[];
   /**

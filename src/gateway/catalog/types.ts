@@ -1,3 +1,4 @@
+import type { CachePolicy } from '../cache/types.ts';
 import type { HostedTool, ServiceTier, UpstreamModel, UpstreamProvider } from '../../wires/core/types.ts';
 
 export interface Provider extends UpstreamProvider {
@@ -95,6 +96,8 @@ export interface Model extends UpstreamModel {
   readonly price: Price;
   readonly pricing: Pricing;
   readonly displayName: string;
+  /** How its answers are cached; undefined: not at all. */
+  readonly cache?: CachePolicy;
   /** Undefined: one provider. Otherwise the members above are those of the first deployment. */
   readonly routing?: Routing;
 }

@@ -12,6 +12,9 @@ export function describeChanges(before: GatewayConfig, after: GatewayConfig): st
     describeList('fallbacks', before.fallbacks, after.fallbacks),
     describeList('byok', byId(before.byok), byId(after.byok)),
     isDeepStrictEqual(before.limits, after.limits) ? '' : 'limits',
+    before.messagesForEveryModel === after.messagesForEveryModel ? '' : 'gateway',
+    isDeepStrictEqual(before.cache, after.cache) ? '' : 'cache',
+    isDeepStrictEqual(before.hooks ?? [], after.hooks ?? []) ? '' : 'hooks',
   ];
   return lists.filter((text) => text !== '').join('; ');
 }

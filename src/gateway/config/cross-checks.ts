@@ -1,4 +1,6 @@
 import { cloudProviderId, parseEndpointModel, parseNamespacedName } from '../catalog/model-names.ts';
+import { checkHooks } from './hooks.ts';
+import { checkCache } from './cache-policy.ts';
 import type { ConfigFaults } from './config-faults.ts';
 import { checkDeployments, checkFurtherPrices, providersOf, suggestion } from './deployment-checks.ts';
 import type { ModelTable } from './schemas.ts';
@@ -19,6 +21,8 @@ export function checkReferences(tables: Tables, resident: readonly string[], fau
   checkByok(tables, faults);
   checkSecrets(tables, faults);
   checkWebhook(tables, faults);
+  checkCache(tables, faults);
+  checkHooks(tables, ids, faults);
 }
 
 function checkWebhook({ webhook }: Tables, faults: ConfigFaults): void {

@@ -3,6 +3,7 @@ import { basename, dirname, resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
 import { KeyLines } from '../../config/toml-lines.ts';
 import { UsageError } from '../../config/usage.ts';
+import type { CachePolicy } from '../cache/types.ts';
 import { cloudProviderId, residentAlias } from '../catalog/model-names.ts';
 import { priceOf, type RateCard } from '../catalog/rate-card.ts';
 import type { Deployment, Model, Provider } from '../catalog/types.ts';
@@ -11,6 +12,8 @@ import { serviceTiers } from '../../wires/core/types.ts';
 import { checkReferences } from './cross-checks.ts';
 import { ConfigFaults } from './config-faults.ts';
 import { type Environment, SecretSources } from './secret-sources.ts';
+import { readHooks } from './hooks.ts';
+import { toCachePolicy } from './cache-policy.ts';
 import { ownPricesOf } from './deployment-checks.ts';
 import type { DeploymentTable, ModelTable } from './schemas.ts';
 import { type Tables, parseTables } from './tables.ts';
@@ -59,12 +62,19 @@ export class GatewayFile {
       }
       return {
         providers,
-        models: tables.models.flatMap(({ value }) => toModel(value, providers) ?? []),
+        models: tables.models.flatMap(({ value }) => {
+          const model = toModel(value, providers);
+          const cache = toCachePolicy(tables.cache, value.cache);
+          return model ? [cache ? withCache(model, cache) : model] : [];
+        }),
         aliases: new Map(tables.aliases.map(({ value }) => [value.name, value.to])),
         fallbacks: new Map(tables.fallbacks.map(({ value }) => [value.model, value.to])),
         byok: toByokProviders(tables, providers),
+        messagesForEveryModel: tables.gateway?.messages_for_every_model ?? false,
         limits: toLimits(tables),
+        cache: tables.cache && { maxEntries: tables.cache.max_entries, maxBytes: tables.cache.max_bytes },
         webhook: await readWebhook(tables, sources),
+        hooks: await readHooks(tables, sources),
         masterKeys: await readMasterKeys(tables, sources),
       };
     });
@@ -173,6 +183,20 @@ async function readMasterKeys(
   }
   return keys.filter((key) => key !== undefined);
 }
+
+/** A model and its deployments with how their answers are cached. */
+const withCache = ({ routing, ...model }: Model, cache: CachePolicy): Model => ({
+  ...model,
+  cache,
+  ...(routing
+    ? {
+        routing: {
+          ...routing,
+          deployments: routing.deployments.map((one) => ({ ...one, model: { ...one.model, cache } })),
+        },
+      }
+    : {}),
+});
 
 /** @returns undefined where a provider is missing, which is a fault of the file */
 function toModel(table: ModelTable, providers: readonly Provider[]): Model | undefined {

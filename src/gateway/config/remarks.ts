@@ -6,7 +6,7 @@ import { supportedEfforts } from '../../wires/chat/dialect.ts';
 import type { GatewayConfig } from './types.ts';
 
 /** Warnings about a configuration that is valid but may not be what the operator intended. */
-export const findRemarks = ({ providers, models }: GatewayConfig): string[] => [
+export const findRemarks = ({ providers, models, hooks = [] }: GatewayConfig): string[] => [
   ...(models.length === 0 ? ['the catalog has no models; add [[models]]'] : []),
   ...providers
     .filter(({ apiKey }) => apiKey !== undefined)
@@ -18,6 +18,13 @@ export const findRemarks = ({ providers, models }: GatewayConfig): string[] => [
             `the key of ${id} is sent to ${new URL(url).host} over plain http, where others on the network can read it; use https`,
         ),
     ),
+  ...hooks.flatMap((hook) =>
+    hook.kind === 'http' && isPublicPlainHttp(hook.url)
+      ? [
+          `the hook ${hook.name} gets texts of requests and answers at ${new URL(hook.url).host} over plain http, where others on the network can read them; use https`,
+        ]
+      : [],
+  ),
   ...providers.flatMap(({ id, wire, baseUrls }) =>
     baseUrls
       .filter((url) => !versionSegment.test(url))

@@ -5,6 +5,8 @@ import { caps } from '../../wires/core/types.ts';
 import { efforts } from '../../wires/core/effort.ts';
 import { maxCallCount } from '../../wires/core/hosted-calls.ts';
 import { routingStrategies } from '../catalog/types.ts';
+import { failurePolicies, hookStages } from '../hooks/types.ts';
+import { cacheUses } from '../cache/types.ts';
 
 const textSchema = z.string({ error: 'expected a text' });
 const nonEmptyText = textSchema.min(1, 'must not be empty');
@@ -138,6 +140,26 @@ const deployment = z.strictObject({
   ...furtherPrices,
 });
 
+const maxTtlSecs = 30 * 24 * 3600;
+/** Members of [cache] and of a model's `cache`. */
+const cachePolicy = {
+  use: enumOf(cacheUses).optional(),
+  ttl_secs: integerBetween(1, maxTtlSecs, ' seconds').optional(),
+  hit_price_nanousd: integerBetween(0, 1e12, ' nanodollars').optional(),
+  hit_price_percent: integerBetween(0, 100, ' percent').optional(),
+};
+const modelCache = z.strictObject(cachePolicy, {
+  error: 'expected a table such as { use = "on_request", ttl_secs = 600 }',
+});
+const cache = z.strictObject(
+  {
+    ...cachePolicy,
+    max_entries: integerBetween(1, 10_000_000, ' answers').default(10_000),
+    max_bytes: integerBetween(1, 1e12, ' bytes').default(268_435_456),
+  },
+  { error: 'expected a table [cache]' },
+);
+
 const model = z.strictObject({
   id: modelId,
   provider: nonEmptyText.optional(),
@@ -160,6 +182,7 @@ const model = z.strictObject({
   display_name: nonEmptyText.optional(),
   embedding_dimensions: integerBetween(1, 1_000_000, '').optional(),
   efforts: arrayOf(enumOf(efforts), 'levels of effort').optional(),
+  cache: modelCache.optional(),
 });
 
 const fallback = z.strictObject({
@@ -199,6 +222,11 @@ const webhook = z.strictObject(
   { error: 'expected a table [webhook]' },
 );
 
+const gateway = z.strictObject(
+  { messages_for_every_model: z.boolean({ error: 'expected true or false' }).default(false) },
+  { error: 'expected a table [gateway]' },
+);
+
 const limits = z.strictObject({
   concurrency: integerBetween(1, 100_000, ' requests').default(128),
   requests_per_minute: integerBetween(1, 10_000_000, ' requests').default(6000),
@@ -210,6 +238,25 @@ const limits = z.strictObject({
   breaker_secs: integerBetween(1, 3600, ' seconds').default(15),
   drain_secs: integerBetween(0, 2400, ' seconds').default(60),
   drain_idle_secs: integerBetween(1, 120, ' seconds').default(20),
+});
+
+const hook = z.strictObject({
+  name: textSchema.regex(
+    /^[a-z][a-z0-9-]{0,31}$/,
+    'expected a lower-case letter and up to 31 lower-case letters, digits and dashes',
+  ),
+  stage: enumOf(hookStages).optional(),
+  models: arrayOf(nonEmptyText, 'ids of models').min(1, 'must name at least one model').optional(),
+  url: webhookUrl.optional(),
+  secret_env: variableName.optional(),
+  secret_file: nonEmptyText.optional(),
+  timeout_ms: integerBetween(10, 60_000, ' milliseconds').optional(),
+  on_failure: enumOf(failurePolicies).optional(),
+  redact: z
+    .union([z.boolean(), z.array(textSchema).min(1, 'must have at least one pattern')], {
+      error: 'expected true, or a list of pattern sets and RE2 expressions',
+    })
+    .optional(),
 });
 
 const database = textSchema.regex(
@@ -224,6 +271,10 @@ export type FallbackTable = z.infer<typeof fallback>;
 export type ByokTable = z.infer<typeof byok>;
 export type SecretsTable = z.infer<typeof secrets>;
 export type WebhookTable = z.infer<typeof webhook>;
+export type GatewayTable = z.infer<typeof gateway>;
+export type HookTable = z.infer<typeof hook>;
+export type CacheTable = z.infer<typeof cache>;
+export type CachePolicyTable = z.infer<typeof modelCache>;
 export type LimitsTable = z.infer<typeof limits>;
 
 /** Schemas by table name. */
@@ -234,6 +285,9 @@ export const tableSchemas = {
   byok,
   secrets,
   webhook,
+  gateway,
+  hooks: hook,
+  cache,
   limits,
 };
 /** Top-level members, before the first table. */
@@ -245,6 +299,7 @@ export const knownKeysByTable: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(
     Object.entries(tableSchemas).map(([name, shape]) => [name, Object.keys(shape.shape)]),
   ),
+  'models.cache': Object.keys(cachePolicy),
   'models.deployments': Object.keys(deployment.shape),
   ...Object.fromEntries(
     ['models', 'models.deployments'].flatMap((table) => [

@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import type { KeyPath } from '../../config/toml-lines.ts';
 import { formatValue } from '../../config/usage.ts';
 import { isRecord, type Json } from '../../util/json.ts';
@@ -6,7 +7,10 @@ import type { ConfigFaults } from './config-faults.ts';
 import {
   aliasSchemas,
   type ByokTable,
+  type CacheTable,
   type FallbackTable,
+  type GatewayTable,
+  type HookTable,
   type LimitsTable,
   type ModelTable,
   type ProviderTable,
@@ -34,6 +38,9 @@ export interface Tables {
   readonly byok: readonly Entry<ByokTable & { readonly id: string }>[];
   readonly secrets: Entry<SecretsTable> | undefined;
   readonly webhook: WebhookTable | undefined;
+  readonly gateway: GatewayTable | undefined;
+  readonly hooks: readonly Entry<HookTable>[];
+  readonly cache: CacheTable | undefined;
   readonly limits: LimitsTable;
   /** Ids of all tables, also of invalid ones, so that references to those are not reported as further faults. */
   readonly declaredIds: { readonly providers: readonly string[]; readonly models: readonly string[] };
@@ -47,7 +54,7 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
     if (!tableNames.includes(key))
       faults.add([key], `unknown key${didYouMean(key.replaceAll('-', '_'), tableNames, (near) => near)}`);
 
-  const list = <T>(name: 'providers' | 'models' | 'fallbacks'): Entry<T>[] =>
+  const list = <T>(name: 'providers' | 'models' | 'fallbacks' | 'hooks'): Entry<T>[] =>
     tableRows(raw, name, faults).flatMap(({ path, value }) => {
       const parsed = faults.parse(tableSchemas[name], value, path);
       return parsed === undefined ? [] : [{ path, value: parsed as T }];
@@ -58,10 +65,9 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
     );
   const topLevel = (name: keyof typeof topLevelSchemas) =>
     faults.parse(topLevelSchemas[name], raw[name], [name]);
-  const secrets =
-    raw['secrets'] === undefined
-      ? undefined
-      : faults.parse(tableSchemas.secrets, raw['secrets'], ['secrets']);
+  const optional = <T extends z.ZodType>(name: string, schema: T) =>
+    raw[name] === undefined ? undefined : faults.parse(schema, raw[name], [name]);
+  const secrets = optional('secrets', tableSchemas.secrets);
 
   return {
     database: topLevel('database'),
@@ -79,10 +85,10 @@ export function parseTables(raw: Readonly<Record<string, unknown>>, faults: Conf
       const parsed = faults.parse(tableSchemas.byok, value, path);
       return id === undefined || parsed === undefined ? [] : [{ path, value: { ...parsed, id } }];
     }),
-    webhook:
-      raw['webhook'] === undefined
-        ? undefined
-        : faults.parse(tableSchemas.webhook, raw['webhook'], ['webhook']),
+    webhook: optional('webhook', tableSchemas.webhook),
+    gateway: optional('gateway', tableSchemas.gateway),
+    hooks: list('hooks'),
+    cache: optional('cache', tableSchemas.cache),
     secrets: secrets && { path: ['secrets'], value: secrets },
     limits:
       faults.parse(tableSchemas.limits, raw['limits'] ?? {}, ['limits']) ?? tableSchemas.limits.parse({}),

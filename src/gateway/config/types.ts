@@ -1,3 +1,5 @@
+import type { CacheBounds } from '../cache/types.ts';
+import type { Hook } from '../hooks/types.ts';
 import type { Model, Provider } from '../catalog/types.ts';
 import type { WireKind } from '../../wires/core/types.ts';
 
@@ -11,8 +13,14 @@ export interface GatewayConfig {
   readonly fallbacks: ReadonlyMap<string, readonly string[]>;
   readonly byok: readonly ByokProvider[];
   readonly limits: Limits;
+  /** Whether /v1/messages serves models of all providers; otherwise those of its own wire only. */
+  readonly messagesForEveryModel?: boolean;
+  /** Bounds of the cache of answers; undefined: nothing is cached. Models say how their answers are cached. */
+  readonly cache?: CacheBounds | undefined;
   /** Where notices of budgets are posted, and the key that signs them. */
   readonly webhook?: { readonly url: string; readonly key: Buffer } | undefined;
+  /** Checks of requests and answers, in their order. */
+  readonly hooks?: readonly Hook[];
   /** Encrypt provider credentials. The first key encrypts new ones; the others only decrypt older ones. */
   readonly masterKeys: readonly { readonly id: string /** 32 bytes. */; readonly key: Buffer }[];
 }

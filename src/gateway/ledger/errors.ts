@@ -5,6 +5,7 @@ export type LedgerErrorCode =
   | 'unknown_budget'
   | 'account_exists'
   | 'balance_too_low'
+  | 'archive_missing'
   | 'invalid';
 
 /** An operation that a retry cannot make succeed. The message is in full sentences. */

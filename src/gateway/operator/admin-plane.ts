@@ -48,6 +48,7 @@ const statuses: Readonly<Record<LedgerErrorCode, number>> = {
   unknown_request: 404,
   account_exists: 409,
   balance_too_low: 409,
+  archive_missing: 409,
   invalid: 400,
 };
 const refusal = (description: string): ResponseSpec => ({

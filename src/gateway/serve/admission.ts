@@ -1,5 +1,7 @@
 import type { Caller, Resolution } from '../access/types.ts';
 import { hasSameLimits, limitsOf, type Permit } from '../access/limits.ts';
+import type { Hook } from '../hooks/types.ts';
+import type { FoundAnswer } from '../cache/response-cache.ts';
 import { estimateInputTokens } from '../catalog/price.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { invalidApiKey } from '../errors.ts';
@@ -21,10 +23,13 @@ import {
   Hold,
 } from './hold.ts';
 import { parseHedgeDelay } from './hedge.ts';
+import { answerHookIds, checkRequest, hooksFor } from './hook-checks.ts';
+import { CacheSlot, writeCachedAnswer } from './cache-slot.ts';
 import type { Receipt } from './receipt.ts';
 import { type JsonObjectBody, readJsonObject } from './request-body.ts';
 import { ClientGone } from '../../http/error.ts';
 import { readTag } from '../usage/tags.ts';
+import { noUsage } from './relay.ts';
 
 /** An authenticated and validated request with the candidates that can serve it. */
 export interface ParsedRequest<Facts extends RequestFacts> extends JsonObjectBody {
@@ -42,12 +47,18 @@ export interface RequestRules<Facts extends RequestFacts> {
   /** Returns what checks that a candidate can serve the request. @throws WireError 400, when it is called */
   readonly candidateCheck: (facts: Facts, body: JsonObjectBody) => (candidate: Candidate) => void;
   readonly maxTokensOf: (candidate: Candidate, facts: Facts) => number;
+  /** Whether the answer depends on nothing but the request. */
+  readonly isCacheable: (candidate: Candidate, body: JsonObjectBody) => boolean;
 }
 
 /** A request whose cost is held in the ledger. */
 export interface AdmittedRequest<Facts extends RequestFacts> {
   readonly parsed: ParsedRequest<Facts>;
   readonly hold: Hold;
+  /** Undefined when the request does not use the cache of answers. */
+  readonly cacheSlot: CacheSlot | undefined;
+  /** The hooks that check the request and its answer. */
+  readonly hooks: readonly Hook[];
   readonly maxTokensOf: (candidate: Candidate) => number;
   /** Aborts the upstream request: the gateway stops, or the caller disconnected longer ago than `drainSecs`. */
   readonly abortSignal: AbortSignal;
@@ -110,7 +121,9 @@ async function admitByCurrentKey<Facts extends RequestFacts>(
       caller ??= await authenticate(services, incoming);
       body ??= await readBody(services, incoming, caller);
       const admitted = await admit(services, incoming, rules, { caller, body, taken });
-      if (admitted instanceof OutgoingResponse) await authenticator.confirm(incoming.header);
+      // The ledger has checked the key of an answer that was charged.
+      if (admitted instanceof OutgoingResponse && incoming.receipt.reason !== 'cached')
+        await authenticator.confirm(incoming.header);
       return admitted;
     } catch (error) {
       if (error instanceof KeyChangedError) {
@@ -157,33 +170,43 @@ async function admit<Facts extends RequestFacts>(
   rules: RequestRules<Facts>,
   request: { readonly caller: Caller; readonly body: JsonObjectBody; readonly taken: TakenPermit },
 ): Promise<AdmittedRequest<Facts> | OutgoingResponse> {
-  const parsed = await parseRequest(services, incoming, rules, request);
-  if (parsed instanceof OutgoingResponse) return parsed;
-  const { caller, facts, resolution, idempotency, hedgeDelayMs } = parsed;
+  const received = await parseRequest(services, incoming, rules, request);
+  if (received instanceof OutgoingResponse) return received;
   const permit = (request.taken.permit ??= await services.limiter.acquire(
-    caller,
-    estimateInputTokens(facts),
+    received.caller,
+    estimateInputTokens(received.facts),
   ));
+  const hooks = hooksFor(services.hooks(), received.resolution.candidates);
+  const parsed = await applyHooks(services, incoming, rules, { hooks, received });
+  if (parsed instanceof OutgoingResponse) return parsed;
+  const { caller, facts, resolution } = parsed;
   const maxTokensOf = (candidate: Candidate) => rules.maxTokensOf(candidate, facts);
   const { wire } = rules;
+  const { candidates, model } = resolution;
   const holdRequest: HoldRequest = {
     caller,
     facts,
     wire,
-    candidates: resolution.candidates,
+    candidates,
     maxTokensOf,
-    idempotency,
-    hedgeDelayMs,
-    tag: services.tags.admit(caller.key.id, readTag(wire, parsed.value)),
+    idempotency: parsed.idempotency,
+    hedgeDelayMs: parsed.hedgeDelayMs,
+    tag: services.tags.admit(caller.key.id, readTag(wire, received.value)),
     onTokens: permit.countTokens,
   };
-  let hold: Hold | OutgoingResponse;
-  try {
-    hold = await Hold.place(services.ledger, incoming, holdRequest);
-  } catch (error) {
-    if (error instanceof InvalidKeyError) throw invalidApiKey();
-    throw error;
-  }
+  const cacheSlot = candidates.every((candidate) => rules.isCacheable(candidate, parsed))
+    ? CacheSlot.open(services, incoming, {
+        accountId: caller.accountId,
+        wire,
+        model: model.id,
+        candidates,
+        hooks: answerHookIds(hooks),
+        text: parsed.text,
+      })
+    : undefined;
+  const found = await cacheSlot?.find();
+  if (cacheSlot && found) return await answerFromCache(services, incoming, holdRequest, { cacheSlot, found });
+  const hold = await placeHold(services, incoming, holdRequest);
   if (hold instanceof OutgoingResponse) return hold;
   const finished = Promise.withResolvers<void>();
   const abortController = new AbortController();
@@ -219,12 +242,81 @@ async function admit<Facts extends RequestFacts>(
   return {
     parsed,
     hold,
+    cacheSlot,
+    hooks,
     maxTokensOf,
     abortSignal: abortController.signal,
     detachClient,
     finish,
     finished: finished.promise,
   };
+}
+
+/** Asks the hooks, and reads the request again where they changed it. */
+async function applyHooks<Facts extends RequestFacts>(
+  services: GatewayServices,
+  incoming: IncomingRequest,
+  rules: RequestRules<Facts>,
+  { hooks, received }: { readonly hooks: readonly Hook[]; readonly received: ParsedRequest<Facts> },
+): Promise<ParsedRequest<Facts> | OutgoingResponse> {
+  const { caller, facts, resolution, idempotency } = received;
+  const { wire } = rules;
+  const checked = { hooks, caller, wire, model: resolution.model.id, stream: facts.stream };
+  const body = await checkRequest(services, incoming, checked, received);
+  return body
+    ? await parseRequest(services, incoming, rules, { caller, body, claimed: { idempotency } })
+    : received;
+}
+
+async function placeHold(
+  { ledger }: GatewayServices,
+  incoming: IncomingRequest,
+  holdRequest: HoldRequest,
+): Promise<Hold | OutgoingResponse> {
+  try {
+    return await Hold.place(ledger, incoming, holdRequest);
+  } catch (error) {
+    if (error instanceof InvalidKeyError) throw invalidApiKey();
+    throw error;
+  }
+}
+
+/** Charges the operator's price for a stored answer and gives it. */
+async function answerFromCache(
+  services: GatewayServices,
+  incoming: IncomingRequest,
+  request: HoldRequest,
+  { cacheSlot, found }: { readonly cacheSlot: CacheSlot; readonly found: FoundAnswer },
+): Promise<OutgoingResponse> {
+  const { receipt, span } = incoming;
+  const candidate =
+    request.candidates.find(({ model }) => model.provider.id === found.provider) ?? request.candidates[0];
+  if (!candidate) throw new Error('a request needs at least one candidate');
+  const { reason } = receipt;
+  nameCandidate(receipt, candidate);
+  receipt.pricingIdentity = found.pricingIdentity;
+  const cost = cacheSlot.hitCost(found, candidate);
+  const hold = await placeHold(services, incoming, { ...request, candidates: [candidate], fixedCost: cost });
+  if (hold instanceof OutgoingResponse) return hold;
+  receipt.reason = 'cached';
+  if (span) {
+    span.attributes.effectiveModel = candidate.model.id;
+    span.attributes.cached = true;
+  }
+  const { wire, facts } = request;
+  const answer = writeCachedAnswer(incoming, found, { wire, stream: facts.stream, cost });
+  const end = { status: 200, outcome: 'completed' } as const;
+  try {
+    await hold.settle(candidate, 0, noUsage, {
+      ...end,
+      ...(hold.storesAnswer ? { answer: { status: 200, headers: answer.headers, body: answer.body } } : {}),
+    });
+  } catch (error) {
+    receipt.reason = reason;
+    await hold.release(candidate, 0, { status: 503, outcome: 'failed' });
+    throw error;
+  }
+  return answer;
 }
 
 async function authenticate(
@@ -245,11 +337,18 @@ const readBody = (
   { key }: Caller,
 ): Promise<JsonObjectBody> => readJsonObject(incoming, limits.maxBodyBytes, bodyMemory.open(key.id));
 
+interface RequestToParse {
+  readonly caller: Caller;
+  readonly body: JsonObjectBody;
+  /** Set where hooks changed the body: the idempotency key belongs to the body that the caller sent. */
+  readonly claimed?: Pick<ParsedRequest<RequestFacts>, 'idempotency'>;
+}
+
 async function parseRequest<Facts extends RequestFacts>(
   services: GatewayServices,
   incoming: IncomingRequest,
   rules: RequestRules<Facts>,
-  { caller, body }: { readonly caller: Caller; readonly body: JsonObjectBody },
+  { caller, body, claimed }: RequestToParse,
 ): Promise<ParsedRequest<Facts> | OutgoingResponse> {
   const { receipt, span } = incoming;
   // Recorded first, so that the receipt names the model even when the rest of the body is invalid.
@@ -261,8 +360,10 @@ async function parseRequest<Facts extends RequestFacts>(
   rejectMiscasedMembers(body.value);
   const facts = rules.facts(body);
   if (span) span.attributes.stream = facts.stream;
-  const idempotency = parseIdempotencyKey(incoming.header('idempotency-key'), incoming.route, body.text);
-  if (idempotency) {
+  const idempotency = claimed
+    ? claimed.idempotency
+    : parseIdempotencyKey(incoming.header('idempotency-key'), incoming.route, body.text);
+  if (idempotency && !claimed) {
     const { key, bodyHash } = idempotency;
     const claim = await services.ledger.findClaim(caller.accountId, key, bodyHash);
     if (claim) return replayAnswer(claim);

@@ -23,7 +23,9 @@ import { type BackendAnswer, collectEvents } from '../../wires/core/backend.ts';
 import type { UpstreamReply } from '../upstream/types.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
 import { contextWindowCheck } from './context-window.ts';
-import { rejectUnpricedFeatures } from './unpriced-features.ts';
+import { rejectUnpricedFeatures, usesUnpricedFeatures } from './unpriced-features.ts';
+import { answerCheckFor } from './hook-checks.ts';
+import { withoutReceipt } from './cache-slot.ts';
 import { receiptComment, wantsReceiptComment } from './receipt-comment.ts';
 import type { RequestContext } from './request-context.ts';
 
@@ -42,15 +44,18 @@ export async function answerCompletion(
     candidateCheck(facts, { value }) {
       const checkContextWindow = contextWindowCheck(facts, promptMembers(wire, value));
       return (candidate) => {
+        checkFamily(wire, candidate, services);
         checkModel(wire, candidate, facts);
         rejectUnpricedFeatures(wire.name, candidate, value);
         checkContextWindow(candidate.model);
       };
     },
     maxTokensOf: (candidate, facts) => maxOutputTokensFor(wire, facts, candidate),
+    isCacheable: (candidate, { value }) => !usesUnpricedFeatures(wire.name, candidate, value),
   });
   if (admitted instanceof OutgoingResponse) return admitted;
-  const { parsed, hold, maxTokensOf, abortSignal, detachClient, finish, finished } = admitted;
+  const { parsed, hold, cacheSlot, hooks, maxTokensOf, abortSignal, detachClient, finish, finished } =
+    admitted;
   const { facts, value, text } = parsed;
   const request: ClientRequest = { text, body: value, facts, header: incoming.header };
   recordRequest(incoming.span, text, () => wire.conversation(request));
@@ -69,6 +74,14 @@ export async function answerCompletion(
     incoming,
     facts,
     hold,
+    cacheSlot,
+    checkAnswer: answerCheckFor(services, incoming, {
+      hooks,
+      caller: parsed.caller,
+      wire: wire.name,
+      model: parsed.resolution.model.id,
+      stream,
+    }),
     bodyFor: (candidate) =>
       translationFor(candidate).request(request, {
         model: candidate.model,
@@ -89,9 +102,11 @@ export async function answerCompletion(
   if (stream)
     return await answerStreamed(context, {
       translate: (candidate) => translationFor(candidate).stream(answerMetadata(candidate)),
+      rewrite: (candidate) => wire.writer(answerMetadata(candidate)),
       write: (reply, candidate) => wire.writer(localMetadata(reply, candidate)),
       receiptComment: (receipt) =>
         wantsReceiptComment(incoming.header) ? receiptComment(wire.name, receipt) : '',
+      withoutReceipt: (end, receipt) => withoutReceipt(wire.name, end, receipt),
     });
   return await answerBuffered(context, async (reply, candidate) => {
     const answer = await readWholeAnswer(reply, {
@@ -103,7 +118,15 @@ export async function answerCompletion(
     tally.add(answer.events);
     if (tally.failure) throw toUpstreamFailure(tally.failure);
     recordAnswer(incoming.span, tally);
-    return { text: answer.text(), usage: tally.usage ?? tally.estimateUsage(facts) };
+    return {
+      text: answer.text(),
+      usage: tally.usage ?? tally.estimateUsage(facts),
+      isCacheable: tally.isCacheable,
+      checked: {
+        events: answer.events,
+        write: (events) => ({ text: JSON.stringify(wire.body(events, answerMetadata(candidate))) }),
+      },
+    };
   });
 }
 
@@ -138,13 +161,18 @@ async function readWholeAnswer(
   return { text: () => write(events, local), events };
 }
 
+/** @throws WireError 400 when the model is of another family than the messages wire, unless the operator serves all of them there */
+function checkFamily(wire: ClientWire, { model }: Candidate, { servesMessagesOfAll }: GatewayServices): void {
+  if (wire.name !== 'messages' || model.provider.wire === 'anthropic-messages' || servesMessagesOfAll())
+    return;
+  throw invalidRequest(
+    `${model.id} does not belong to the model family of the messages wire; use POST /v1/chat/completions or /v1/responses.`,
+    { code: 'wrong_model_family', param: 'model' },
+  );
+}
+
 /** @throws WireError 400 when the model lacks something that the request needs */
 function checkModel(wire: ClientWire, { model }: Candidate, facts: RequestFacts): void {
-  if (wire.name === 'messages' && model.provider.wire !== 'anthropic-messages')
-    throw invalidRequest(
-      `${model.id} does not belong to the model family of the messages wire; use POST /v1/chat/completions or /v1/responses.`,
-      { code: 'wrong_model_family', param: 'model' },
-    );
   const needed = wire.name === 'completions' ? 'completions' : 'chat';
   if (!model.caps.has(needed))
     throw unsupported('model', `${model.id} has no capability '${needed}', which this route needs.`);

@@ -25,9 +25,10 @@ export async function answerEmbeddings(
       };
     },
     maxTokensOf: () => 0,
+    isCacheable: () => true,
   });
   if (admitted instanceof OutgoingResponse) return admitted;
-  const { parsed, hold, abortSignal, detachClient, finish, finished } = admitted;
+  const { parsed, hold, cacheSlot, abortSignal, detachClient, finish, finished } = admitted;
   const { facts, text } = parsed;
   const request = { text, facts };
   for (const input of facts.inputs)
@@ -41,6 +42,8 @@ export async function answerEmbeddings(
       incoming,
       facts,
       hold,
+      cacheSlot,
+      checkAnswer: undefined,
       bodyFor: (candidate) => translationFor(candidate).request(request, candidate.model),
       failure: (candidate) => translationFor(candidate).failure,
       errorBody: openaiErrorBody,
@@ -52,7 +55,7 @@ export async function answerEmbeddings(
     async (reply, candidate) => {
       const answer = translationFor(candidate).answer(await reply.text(), request, candidate.model);
       if (incoming.span && answer.isReported) incoming.span.attributes.promptTokens = answer.usage.fresh;
-      return answer;
+      return { ...answer, isCacheable: true };
     },
   );
 }

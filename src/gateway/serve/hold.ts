@@ -46,6 +46,8 @@ export interface HoldRequest {
   readonly tag: string;
   /** Is told, once, how many tokens the request used. */
   readonly onTokens: (tokens: number) => void;
+  /** What the request costs, whichever candidate it is; undefined: what the candidates' prices say. */
+  readonly fixedCost?: Cost;
 }
 
 /** How a request ended, for its row in the request log. */
@@ -61,10 +63,12 @@ export const totalTokens = ({ fresh, cacheWrite, cacheWrite1h, cacheRead, output
 const isByok = ({ credential }: Candidate) => credential.kind === 'byok';
 
 /** The maximum cost of a candidate for the caller, in nanodollars. */
-const maxCostOf = (candidate: Candidate, { facts, maxTokensOf }: HoldRequest): bigint =>
-  isByok(candidate)
+const maxCostOf = (candidate: Candidate, { facts, maxTokensOf, fixedCost }: HoldRequest): bigint => {
+  if (fixedCost) return fixedCost.total;
+  return isByok(candidate)
     ? 0n
     : atMost(maxMoney, maxCost({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) }));
+};
 
 const atMost = (limit: bigint, amount: bigint): bigint => (amount < limit ? amount : limit);
 
@@ -187,7 +191,9 @@ export class Hold {
     const reservationFor = (candidates: readonly Candidate[]): Reservation => {
       const [chosen = first] = candidates;
       const maxAmount = candidates.map(maxOf).reduce((a, b) => (a > b ? a : b), 0n);
-      const estimatedAmount = isByok(chosen) ? 0n : estimateMinCost({ model: chosen.model, facts });
+      const estimatedAmount =
+        holdRequest.fixedCost?.total ??
+        (isByok(chosen) ? 0n : estimateMinCost({ model: chosen.model, facts }));
       return {
         requestId: incoming.receipt.requestId,
         accountId: caller.accountId,
@@ -298,6 +304,11 @@ export class Hold {
     return costOf(candidate.model.price, inputEstimate(this.#holdRequest.facts)).total;
   }
 
+  /** Resolves when the hold survives a crash of the machine. Nothing of an answer is sent before. @throws StoreError */
+  sync(): Promise<void> {
+    return this.#ledger.syncHolds();
+  }
+
   /** Records the time of the answer's first byte. */
   markFirstByte(): void {
     this.#firstByteMs ??= performance.now() - this.#incoming.arrivedAt;
@@ -345,6 +356,8 @@ export class Hold {
   }
 
   #uncappedCost(candidate: Candidate, usage: Usage): Cost {
+    const { fixedCost } = this.#holdRequest;
+    if (fixedCost) return fixedCost;
     if (isByok(candidate)) return zeroCost;
     const last = this.#lastCost;
     if (last?.candidate === candidate && last.usage === usage) return last.cost;

@@ -31,7 +31,7 @@ const headers = {
   'x-svc-effective-model': 'The model that answered and was billed.',
   'x-svc-provider': 'The provider that answered.',
   'x-svc-endpoint': "credits, or byok:PROVIDER when the caller's own credential was used.",
-  'x-svc-receipt-reason': 'as_requested, routed or provider_failover.',
+  'x-svc-receipt-reason': 'as_requested, routed, provider_failover, or cached: a stored answer.',
   'x-svc-cost-nanousd': z.int().min(0).describe('Settled cost in nanodollars; absent on a stream.'),
   'x-svc-cost-components-nanousd':
     'fresh=,cache_write=,cache_read=,output=, and where they are not 0 tools= and hedge=, which add up to the cost.',
@@ -40,14 +40,14 @@ const headers = {
 };
 
 const pricedRefusals: Operation['refusals'] = {
-  400: 'invalid_request_error; also context_length_exceeded and unsupported_parameter.',
+  400: "invalid_request_error; also context_length_exceeded, unsupported_parameter, and blocked_by_hook with the hook's name in `error.hook`: a blocked request is free, a blocked answer is charged.",
   402: 'insufficient_allowance, cost_ceiling_exceeded or key_spend_cap_exceeded: nothing is charged. If a budget does not cover the request, `error.budget` names it, its amount, what is spent and held, and when it resets.',
   404: 'model_not_found',
   409: 'request_in_progress or idempotency_conflict',
   422: 'upstream_error: the provider reports that the prompt is too long.',
   429: 'rate_limit_exceeded, with Retry-After: 1.',
   502: 'upstream_failed or provider_quota_exhausted: nothing is charged.',
-  503: 'upstream_unavailable, with Retry-After: most requests to the model currently fail; or the database is unavailable. Nothing is charged.',
+  503: 'upstream_unavailable, with Retry-After: most requests to the model currently fail; or the database is unavailable. Nothing is charged. hook_failed: a hook that must check the request or the answer failed; the receipt has the cost.',
   504: 'upstream_timeout: nothing is charged.',
 };
 
@@ -59,6 +59,11 @@ const pricedHeaders = {
   'x-svc-hedge':
     'Time such as 300ms, after which a second deployment is asked if no answer began. The first answer is used. Only for models that allow it.',
   'x-svc-fallback-models': 'Up to three fallback model ids, separated by commas.',
+  'x-svc-cache': z
+    .enum(['on', 'off', 'refresh'])
+    .describe(
+      'on: answer from the cache of the model, where the operator set one up; refresh: ask a provider and store its answer; off: neither.',
+    ),
   'idempotency-key': z
     .string()
     .max(255)

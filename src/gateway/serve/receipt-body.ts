@@ -25,7 +25,10 @@ export const receiptSchema = z
     effective_model: z.string(),
     provider: z.string(),
     endpoint: z.string().nullable().describe('credits, or byok:PROVIDER.'),
-    reason: z.string().nullable().describe('as_requested, routed or provider_failover.'),
+    reason: z
+      .string()
+      .nullable()
+      .describe('as_requested, routed, provider_failover, or cached: a stored answer.'),
     pricing_identity: z.string().nullable(),
     tag: z.string().nullable().describe('The end user that the request named.'),
     cost_nanousd: z.int().describe('What the account paid.'),

@@ -11,7 +11,9 @@ type Failure = Extract<AnswerEvent, { type: 'failure' }>;
 export const toUpstreamFailure = (failure: Failure): UpstreamFailure =>
   new UpstreamFailure(faultInAnswer(failure));
 
-/** Size limit of recorded events, in bytes of text: an answer may be endless. */
+/** The usage of an answer that no provider made. */
+export const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
+
 const maxKept = 4 * 1024 * 1024;
 
 /** The state of an answer, updated with each of its events. */
@@ -20,6 +22,8 @@ export class AnswerTally {
   finishReason: FinishReason | undefined;
   /** The answer's events, when a transcript is recorded; otherwise undefined. */
   recordedEvents: AnswerEvent[] | undefined;
+  /** Size limit of recorded events, in bytes of text: an answer may be endless. */
+  maxRecordedBytes = maxKept;
   failure: Failure | undefined;
   #usage: Usage | undefined;
   /** Billed calls of tools that the provider ran, by tool and key. */
@@ -30,6 +34,11 @@ export class AnswerTally {
   /** Whether the answer ended without a failure and its usage is known. */
   get isComplete(): boolean {
     return this.isFinished && this.failure === undefined && this.usage !== undefined;
+  }
+
+  /** Whether the answer may be given to other requests: all of it arrived, and no filter of the provider ended it. */
+  get isCacheable(): boolean {
+    return this.isFinished && this.failure === undefined && this.finishReason !== 'content_filter';
   }
 
   /** The last usage that the provider reported. A usage of zero for an answer with text counts as not reported. */
@@ -55,7 +64,7 @@ export class AnswerTally {
 
   add(events: readonly AnswerEvent[]): void {
     for (const event of events) {
-      if (this.#bytes < maxKept) this.recordedEvents?.push(event);
+      if (this.#bytes < this.maxRecordedBytes) this.recordedEvents?.push(event);
       switch (event.type) {
         case 'usage':
           this.#usage = event.usage;

@@ -14,6 +14,8 @@ import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import type { ClientWire, RequestFacts, UpstreamBody, UpstreamWire } from '../../wires/core/wire.ts';
 import type { IncomingRequest } from './incoming-request.ts';
 import { errorAnswer } from './answers.ts';
+import type { AnswerCheck } from './hook-checks.ts';
+import type { CacheSlot } from './cache-slot.ts';
 import { type OutgoingResponse } from '../../http/deliver.ts';
 import type { GatewayServices } from './services.ts';
 import { endpointOf, type Hold } from './hold.ts';
@@ -27,6 +29,10 @@ export interface RequestContext {
   readonly incoming: IncomingRequest;
   readonly facts: RequestFacts;
   readonly hold: Hold;
+  /** Undefined when the request does not use the cache of answers. */
+  readonly cacheSlot: CacheSlot | undefined;
+  /** Asks hooks about an answer; undefined where none checks answers. */
+  readonly checkAnswer: AnswerCheck | undefined;
   /** Builds the upstream body for a candidate. @throws WireError 400 when the provider's wire cannot express it */
   readonly bodyFor: (candidate: Candidate) => UpstreamBody;
   readonly failure: (candidate: Candidate) => UpstreamWire['failure'];

@@ -99,6 +99,7 @@ export class RequestLog implements TraceSink, GatewayObserver {
       prompt_tokens: attributes.promptTokens,
       cached_tokens: attributes.cachedTokens,
       completion_tokens: attributes.completionTokens,
+      cached: attributes.cached,
       // Amounts fit a number up to 9 million dollars.
       cost_nanousd: attributes.costNanousd === undefined ? undefined : Number(attributes.costNanousd),
       trace_id: traceparent?.split('-')[1],

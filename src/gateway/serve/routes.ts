@@ -117,7 +117,8 @@ const completionRoutes = (services: GatewayServices): GatewayRoute[] => [
       {
         wire: messagesWire,
         path: '/v1/messages',
-        summary: 'Message, on the Anthropic messages wire; for models of that family',
+        summary:
+          'Message, on the Anthropic messages wire; for models of that family, or for all where the operator says so',
         body: messagesBody,
         answerBody: externalSchema(
           'Message',

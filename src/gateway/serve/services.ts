@@ -1,5 +1,7 @@
 import type { Authenticator, CredentialStore, Limiter } from '../access/types.ts';
+import type { ResponseCache } from '../cache/response-cache.ts';
 import type { Catalog } from '../catalog/catalog.ts';
+import type { Hook } from '../hooks/types.ts';
 import type { Limits } from '../config/types.ts';
 import type { Ledger } from '../ledger/types.ts';
 import type { GatewayObserver, Tracer } from '../../tracing/index.ts';
@@ -13,12 +15,17 @@ import type { TagLimiter } from '../usage/tags.ts';
 export interface GatewayServices {
   readonly catalog: Catalog;
   readonly ledger: Ledger;
+  readonly cache: ResponseCache;
   readonly authenticator: Authenticator;
   readonly limiter: Limiter;
   readonly credentials: CredentialStore;
   readonly transport: Transport;
   readonly router: Router;
   readonly limits: Limits;
+  /** The configured hooks; a request keeps those that it began with. */
+  readonly hooks: () => readonly Hook[];
+  /** Whether /v1/messages serves models of all providers now. */
+  readonly servesMessagesOfAll: () => boolean;
   readonly tags: TagLimiter;
   readonly bodyMemory: BodyMemoryLimiter;
   readonly inFlight: InFlight;

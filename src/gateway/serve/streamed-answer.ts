@@ -6,7 +6,9 @@ import type { StreamReceipt, StreamTranslation, StreamWriter } from '../../wires
 import { streamAnswer, streamHeaders } from './answers.ts';
 import { zeroCost } from './receipt.ts';
 import { OutgoingResponse, type FrameSource } from '../../http/deliver.ts';
+import type { Hold } from './hold.ts';
 import type { IncomingRequest } from './incoming-request.ts';
+import { answerBuffered, type WholeAnswer } from './buffered-answer.ts';
 import { LocalRelay, Relay, toUpstreamFailure } from './relay.ts';
 import { spanResultOf, clientGoneResult, recordAnswer } from './span.ts';
 import {
@@ -40,11 +42,20 @@ export async function answerStreamed(
   context: RequestContext,
   writers: StreamWriters,
 ): Promise<OutgoingResponse> {
+  if (context.checkAnswer)
+    return await answerBuffered(context, (reply, candidate) =>
+      readWholeStream(createRelay(reply, candidate, { writers, incoming: context.incoming }), {
+        reply,
+        candidate,
+        context,
+        writers,
+      }),
+    );
   const { incoming, hold } = context;
   let started: StartedStream | OutgoingResponse | undefined;
   try {
     started = await tryCandidates(context, (reply, attempt) =>
-      startStream(attempt, reply, () => createRelay(reply, attempt.candidate, { writers, incoming })),
+      startStream(hold, attempt, reply, () => createRelay(reply, attempt.candidate, { writers, incoming })),
     );
   } finally {
     if (!started || started instanceof OutgoingResponse) context.finish();
@@ -60,10 +71,67 @@ export async function answerStreamed(
 /** Creates the writers of the caller's wire. */
 export interface StreamWriters {
   readonly translate: (candidate: Candidate) => StreamTranslation;
+  /** Writes other events than those that the provider sent. */
+  readonly rewrite: (candidate: Candidate) => StreamWriter;
   /** Writes an answer of the resident model. */
   readonly write: (local: BackendAnswer, candidate: Candidate) => StreamWriter;
   /** The receipt as the last comment of the stream; '' where the caller does not ask for it. */
   readonly receiptComment: (receipt: StreamReceipt) => string;
+  /** The end of a stream without its receipt. */
+  readonly withoutReceipt: (end: string, receipt: StreamReceipt) => string;
+}
+
+/** Reads a whole stream, whose answer hooks check before any of it is sent. */
+async function readWholeStream(
+  relay: Relay | LocalRelay,
+  {
+    reply,
+    candidate,
+    context,
+    writers,
+  }: {
+    readonly reply: UpstreamReply;
+    readonly candidate: Candidate;
+    readonly context: RequestContext;
+    readonly writers: StreamWriters;
+  },
+): Promise<WholeAnswer> {
+  const { tally, stream } = relay;
+  tally.recordedEvents = [];
+  tally.maxRecordedBytes = Infinity;
+  let text = '';
+  try {
+    for (let done = false; !done; ) {
+      const read = await relay.next();
+      text += read.text;
+      ({ done } = read);
+    }
+  } finally {
+    reply.cut();
+  }
+  if (tally.failure) throw toUpstreamFailure(tally.failure);
+  recordAnswer(context.incoming.span, tally);
+  /** Both forms of the end: as it is sent, and as it is stored for other requests. */
+  const endOf = (writer: Pick<StreamWriter, 'end'>) => (receipt: StreamReceipt) => {
+    const frames = writer.end(receipt);
+    return {
+      sent: frames + writers.receiptComment(receipt),
+      stored: writers.withoutReceipt(frames, receipt),
+    };
+  };
+  return {
+    text,
+    usage: (tally.isFinished && tally.usage) || tally.estimateUsage(context.facts),
+    isCacheable: tally.isCacheable,
+    end: endOf(stream),
+    checked: {
+      events: tally.recordedEvents,
+      write(events) {
+        const writer = writers.rewrite(candidate);
+        return { text: events.map((event) => writer.write(event)).join(''), end: endOf(writer) };
+      },
+    },
+  };
 }
 
 function createRelay(
@@ -81,6 +149,7 @@ function createRelay(
 }
 
 async function startStream(
+  hold: Hold,
   attempt: Attempt,
   reply: UpstreamReply,
   openRelay: () => Relay | LocalRelay,
@@ -92,6 +161,7 @@ async function startStream(
     while (head === '' && !done) ({ text: head, done } = await relay.next());
     const { failure } = relay.tally;
     if (failure && head === '') throw toUpstreamFailure(failure);
+    await hold.sync();
     return { attempt, relay, reply, head, done };
   } catch (error) {
     reply.cut();
@@ -103,7 +173,7 @@ async function startStream(
 class StreamedAnswer {
   readonly #context: RequestContext;
   readonly #started: StartedStream;
-  readonly #receiptComment: StreamWriters['receiptComment'];
+  readonly #writers: StreamWriters;
   /** Frames that the next pull sends. */
   #unsent: string;
   /** The provider's stream has ended. */
@@ -121,7 +191,7 @@ class StreamedAnswer {
 
   constructor(context: RequestContext, started: StartedStream, writers: StreamWriters) {
     this.#context = context;
-    this.#receiptComment = writers.receiptComment;
+    this.#writers = writers;
     this.#started = started;
     this.#unsent = started.head;
     this.#done = started.done;
@@ -239,17 +309,22 @@ class StreamedAnswer {
     // An answer that the provider broke off is free. One that was cut here is charged up to that point.
     if (error && !cutByUs) {
       await hold.release(candidate, candidateIndex, { status: 200, outcome });
-      return end + this.#receiptComment({ requestId, effectiveModel, reason, cost: zeroCost });
+      return end + this.#writers.receiptComment({ requestId, effectiveModel, reason, cost: zeroCost });
     }
     const usage = (tally.isFinished && tally.usage) || tally.estimateUsage(facts);
     const receipt = { requestId, effectiveModel, reason, cost: hold.cappedCost(candidate, usage) };
-    const last = (error ? end : stream.end(receipt)) + this.#receiptComment(receipt);
+    const lastFrames = error ? end : stream.end(receipt);
+    const last = lastFrames + this.#writers.receiptComment(receipt);
+    const cached = this.#storedText + this.#writers.withoutReceipt(lastFrames, receipt);
     this.#storeText(last);
     await hold.settle(candidate, candidateIndex, usage, {
       status: 200,
       outcome: cutByUs && outcome === 'failed' ? 'cut' : outcome,
       ...(error ? {} : this.#storedAnswer()),
     });
+    const { cacheSlot } = this.#context;
+    if (!error && tally.isCacheable && this.#storedText.length <= maxKept)
+      cacheSlot?.put(candidate, receipt.cost, cached);
     return last;
   }
 
@@ -261,7 +336,8 @@ class StreamedAnswer {
   }
 
   #storeText(text: string): void {
-    if (this.#context.hold.storesAnswer && this.#storedText.length <= maxKept) this.#storedText += text;
+    const { hold, cacheSlot } = this.#context;
+    if ((hold.storesAnswer || cacheSlot) && this.#storedText.length <= maxKept) this.#storedText += text;
   }
 
   /** The answer to store for the idempotency key, if all of it was kept. */

@@ -1,7 +1,9 @@
 import { isRecord, type Json } from '../../util/json.ts';
+import { freeRateCard } from '../catalog/rate-card.ts';
 import type { Candidate, Model } from '../catalog/types.ts';
 import { isWebSearch } from '../../wires/messages/unpriced.ts';
 import { hostedToolOf } from '../../wires/responses/hosted-tools.ts';
+import { WireError } from '../../wires/core/error.ts';
 import { Violations } from '../../wires/core/violations.ts';
 import type { ClientWireName } from '../../wires/core/wire.ts';
 
@@ -147,7 +149,9 @@ function checkTool(
   if (wire === 'messages' ? !isWebSearch(tool) : isRunByCaller(tool)) return;
   const hosted = wire === 'messages' ? 'web_search' : hostedToolOf(tool);
   const isSameWire =
-    wire === 'messages' || (wire === 'responses' && model.provider.wire === 'openai-responses');
+    wire === 'messages'
+      ? model.provider.wire === 'anthropic-messages'
+      : wire === 'responses' && model.provider.wire === 'openai-responses';
   if (hosted && isSameWire && model.price.hostedTools?.perCall[hosted] !== undefined) {
     if (hosted === 'code_interpreter') checkContainer(tool['container'], `${path}.container`, faults);
     return;
@@ -169,6 +173,19 @@ function checkContainer(container: unknown, path: string, faults: Violations): v
   const { memory_limit: memory } = container;
   if (memory !== undefined && memory !== null && memory !== '1g')
     faults.addUnsupported(`${path}.memory_limit`, "only '1g' is priced here; leave it out");
+}
+
+/** Whether the provider does more for the request than write an answer: it runs tools, or reads what it stored. */
+export function usesUnpricedFeatures(wire: ClientWireName, { model }: Candidate, body: Json): boolean {
+  try {
+    // A model without any price may do nothing else.
+    const unpriced = { ...model, ...freeRateCard };
+    rejectUnpricedFeatures(wire, { model: unpriced, credential: { kind: 'house', apiKey: undefined } }, body);
+    return false;
+  } catch (error) {
+    if (error instanceof WireError) return true;
+    throw error;
+  }
 }
 
 const isRunByCaller = ({ type, environment }: Json): boolean =>

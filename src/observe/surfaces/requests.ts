@@ -97,7 +97,7 @@ export const gatewayRequests: Surface = {
     flag('byok', 'derived', 'Whether the caller’s own provider credential was used.', required),
     text('ended', 'derived', 'settled, released, refused or crash.', required),
     text('outcome', 'derived', 'completed, failed, client_gone or cut; null after a crash.'),
-    text('reason', 'derived', 'Why this model was used: as_requested, routed or provider_failover.'),
+    text('reason', 'derived', 'Why this model was used: as_requested, routed, provider_failover or cached.'),
     integer('status', 'measured', 'HTTP status.'),
     text('endpoint', 'derived', 'Where the request was served, as in its receipt.'),
     time('started_at', 'measured', 'When the hold was placed.', { ...required, sql: 't.reserved_at' }),

@@ -74,7 +74,8 @@ function toJobs({ resources: { engine }, prompts, body }: AnswerRequest): Answer
   const commonRequest = { stop: toStops(body.stop), ...toGrammar(body) };
   return prompts.flatMap((prompt) => {
     const remaining = contextLength - prompt.length;
-    if (remaining < 1) throw contextExceededError(contextLength, `the prompt has ${prompt.length}`, 'prompt');
+    if (remaining < 1)
+      throw contextExceededError(contextLength, `the prompt has ${prompt.length}`, 'prompt', prompt.length);
     const maxTokens = Math.min(requestedTokens ?? remaining, remaining, answerMaxTokens);
     return Array.from({ length: n }, (_, k): AnswerJob => {
       const answerSampling: Sampling = { ...sampling, seed: (sampling.seed + k) >>> 0 };

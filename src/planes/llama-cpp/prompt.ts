@@ -19,7 +19,7 @@ export async function encodePrompt(engine: Engine, prompt: Prompt, path: string)
     await refuseOverlong(tokenizer, piece, limit, 'prompt', { parseSpecial: true });
     for (const id of tokenizer.encode(piece, { parseSpecial: true, addSpecial: index === 0 })) ids.push(id);
     if (ids.length > limit)
-      throw contextExceededError(limit, `the prompt has more than ${ids.length - 1}`, 'prompt');
+      throw contextExceededError(limit, `the prompt has more than ${ids.length - 1}`, 'prompt', ids.length);
   }
   if (ids.length > 0) return ids;
   // Without a BOS token an empty text has no tokens.

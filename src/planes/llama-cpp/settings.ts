@@ -61,7 +61,10 @@ export function toSettings(
     samplers: supportedSamplers.filter((name) => body.samplers.enabled.has(name)),
     stop: [...stop],
     ignore_eos: body.ignore_eos ?? false,
-    logit_bias: Array.from(sampling.logitBias, ([token, bias]) => ({ token, bias })),
+    logit_bias: [
+      ...Array.from(sampling.logitBias, ([token, bias]) => ({ token, bias })),
+      ...(body.ignore_eos ? Array.from(engine.tokenizer.endIds, (token) => ({ token, bias: null })) : []),
+    ],
     n_probs: body.n_probs ?? 0,
     min_keep: 0,
     grammar: body.grammar ?? '',

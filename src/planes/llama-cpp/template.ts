@@ -17,7 +17,9 @@ export function templateRoute(resident: Resident) {
     path: '/apply-template',
     operationId: 'llamaCppApplyTemplate',
     summary: "Render a conversation with the model's chat template",
-    description: 'Accepts the body of POST /v1/chat/completions; nothing is generated.',
+    description:
+      'Accepts the body of POST /v1/chat/completions; nothing is generated. `add_generation_prompt: false` ends the text with the ' +
+      "last message; an assistant's is left open, to be continued.",
     body: chatRequest,
     acceptsLooseContentType: true,
     responses: {
@@ -25,10 +27,13 @@ export function templateRoute(resident: Resident) {
       ...unavailableResponses,
     },
     async handle({ body, signal, finished }) {
-      const violations = findChatViolations(body);
+      const omitGenerationPrompt =
+        body.add_generation_prompt === false && body.messages.at(-1)?.role !== 'assistant';
+      const chat = omitGenerationPrompt ? { ...body, add_generation_prompt: undefined } : body;
+      const violations = findChatViolations(chat);
       if (violations.length > 0) throw invalidBodyError(violations);
       const { engine } = await resident.acquire(body.model || undefined, { signal, finished }, 'generate');
-      const { text } = await preparePrompt(engine, toChatInput(body));
+      const { text } = await preparePrompt(engine, { ...toChatInput(chat), omitGenerationPrompt });
       return Response.json({ prompt: text } satisfies z.infer<typeof rendered>);
     },
   });

@@ -13,7 +13,12 @@ export async function refuseOverlong(
 ): Promise<void> {
   const tokens = await estimateTokensOverLimit(tokenizer, text, limit, options);
   if (tokens === undefined) return;
-  throw contextExceededError(limit, `${isInput(param) ? param : 'the prompt'} has about ${tokens}`, param);
+  throw contextExceededError(
+    limit,
+    `${isInput(param) ? param : 'the prompt'} has about ${tokens}`,
+    param,
+    tokens,
+  );
 }
 
 /** Refuses token ids that the model does not have. @returns the ids */
@@ -30,12 +35,21 @@ export function requireKnownTokens<Ids extends readonly number[]>(
 export const unknownTokenMessage = (id: number, vocabSize: number): string =>
   `no such token: ${id} (the model has ids 0 to ${vocabSize - 1})`;
 
-/** @param what describes the number of tokens that exceeds the limit, as part of the sentence */
-export function contextExceededError(limit: number, what: string, param: Param): HttpError {
+/**
+ * @param what describes the number of tokens that exceeds the limit, as part of the sentence
+ * @param promptTokens tokens of the prompt, where they were counted
+ */
+export function contextExceededError(
+  limit: number,
+  what: string,
+  param: Param,
+  promptTokens?: number,
+): HttpError {
   const message = isInput(param)
     ? `This model embeds texts of up to ${limit} tokens, but ${what}. Cut them into shorter pieces.`
     : `This model's context holds ${limit} tokens, but ${what}. Shorten the prompt or ask for a shorter answer.`;
-  return new HttpError(400, 'context_length_exceeded', message, { param });
+  const exceeded = promptTokens === undefined ? {} : { exceeded: { promptTokens, contextLength: limit } };
+  return new HttpError(400, 'context_length_exceeded', message, { param, ...exceeded });
 }
 
 /** The request member with the text: the prompt of an answer, or a text to embed. */
@@ -58,11 +72,11 @@ export function resolveMaxTokens(
 ): number {
   const remaining = context - promptTokens;
   if (remaining < Math.min(requested ?? 1, 1))
-    throw contextExceededError(context, `the prompt has ${promptTokens}`, param);
+    throw contextExceededError(context, `the prompt has ${promptTokens}`, param, promptTokens);
   if (requested === null || requested === undefined) return Math.min(defaultLimit, remaining);
   if (requested > remaining) {
     const description = `the request asks for ${promptTokens + requested} (${promptTokens} in the prompt, ${requested} for the answer)`;
-    throw contextExceededError(context, description, param);
+    throw contextExceededError(context, description, param, promptTokens);
   }
   return requested;
 }

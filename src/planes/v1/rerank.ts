@@ -2,8 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { openaiErrorResponses } from '../error-schema.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute } from '../../http/route.ts';
-import { documentTexts, writeRerankAnswer } from '../../wires/rerank/answer.ts';
-import { rerankAnswer, rerankRequest } from '../../wires/rerank/server-schema.ts';
+import {
+  documentTexts,
+  isTextsRequest,
+  writeRankedTexts,
+  writeRerankAnswer,
+} from '../../wires/rerank/answer.ts';
+import { rerankRequest, rerankResult } from '../../wires/rerank/server-schema.ts';
 import { rankDocuments } from '../turn/ranking.ts';
 
 /** What Cohere's second version truncates documents to where a request names no limit. */
@@ -28,7 +33,8 @@ export function rerankRoutes(resident: Resident) {
       summary: 'Rank documents by a query',
       description:
         "Cohere's, Jina's and llama.cpp's rerank, with a model that ranks documents. All paths answer the same scores; only the " +
-        'defaults of /v2/rerank differ, which truncates long documents. Unknown members are ignored.',
+        'defaults of /v2/rerank differ, which truncates long documents. With `texts`, the form of Text Embeddings Inference, the ' +
+        'answer is an array. Unknown members are ignored.',
       body: rerankRequest,
       // Its paths take what curl sends by default, as llama.cpp does.
       ...(endpoint.path.startsWith('/v') ? {} : { acceptsLooseContentType: true }),
@@ -36,7 +42,7 @@ export function rerankRoutes(resident: Resident) {
       responses: {
         200: {
           description: 'The documents in descending order of relevance.',
-          content: { 'application/json': rerankAnswer },
+          content: { 'application/json': rerankResult },
         },
         ...openaiErrorResponses,
       },
@@ -50,6 +56,7 @@ export function rerankRoutes(resident: Resident) {
           signal,
           span,
         });
+        if (isTextsRequest(body)) return Response.json(writeRankedTexts(body, ranked));
         const about = { id: `rerank-${randomUUID()}`, model: engine.model.id, version };
         return Response.json(writeRerankAnswer(body, ranked, about));
       },

@@ -10,7 +10,10 @@ export const describeType = (value: unknown): string => {
 const longNumber = /\d{16}/;
 
 // Not yet in the compiler's standard library types.
-const { rawJSON } = JSON as unknown as { rawJSON: (text: string) => unknown };
+const { rawJSON, isRawJSON } = JSON as unknown as {
+  rawJSON: (text: string) => unknown;
+  isRawJSON: (value: unknown) => boolean;
+};
 type Reviver = (this: unknown, key: string, value: unknown) => unknown;
 
 const keepLongNumbers = (_key: string, value: unknown, { source }: { source?: string }): unknown =>
@@ -22,6 +25,9 @@ const keepLongNumbers = (_key: string, value: unknown, { source }: { source?: st
 export function parseExact(text: string): unknown {
   return longNumber.test(text) ? JSON.parse(text, keepLongNumbers as Reviver) : JSON.parse(text);
 }
+
+/** Whether a value that `parseExact` returned is a long number. */
+export const isLongNumber = (value: unknown): boolean => isRawJSON(value);
 
 type OmitNullish<Members> = { [Name in keyof Members]?: NonNullable<Members[Name]> };
 

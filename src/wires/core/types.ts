@@ -59,7 +59,7 @@ export interface UpstreamModel {
 }
 
 /** Why this model answered. */
-export type ReceiptReason = 'as_requested' | 'routed' | 'provider_failover';
+export type ReceiptReason = 'as_requested' | 'routed' | 'provider_failover' | 'cached';
 
 /**
  * Token counts of an answer. The four kinds of input add up to the whole input; `reasoning` is included in `output`.

@@ -25,7 +25,9 @@ export const generationSettings = z
     samplers: z.array(z.string()),
     stop: z.array(z.string()),
     ignore_eos: z.boolean(),
-    logit_bias: z.array(z.object({ token: z.int(), bias: z.number() })),
+    logit_bias: z
+      .array(z.object({ token: z.int(), bias: z.number().nullable() }))
+      .describe('A bias of null bans the token: with `ignore_eos`, the end tokens.'),
     n_probs: z.int(),
     min_keep: z.int(),
     grammar: z.string(),

@@ -9,12 +9,18 @@ export const llamaError = z
       code: z.int().describe('The HTTP status.'),
       message: z.string(),
       type: z.enum(llamaCppErrorTypes),
+      n_prompt_tokens: z
+        .int()
+        .optional()
+        .describe('With `exceed_context_size_error`: the tokens of the prompt, as far as they were counted.'),
+      n_ctx: z.int().optional().describe('With `exceed_context_size_error`: those of the context.'),
     }),
   })
   .meta({ id: 'LlamaCppError' });
 
 /** llama.cpp's envelope: the numeric status and a matching type. */
-export const llamaEnvelope: Envelope = ({ status, code, message }) => {
+export const llamaEnvelope: Envelope = ({ status, code, message, exceeded }) => {
   const type = code === 'context_length_exceeded' ? 'exceed_context_size_error' : errorTypes(status).llamaCpp;
-  return { error: { code: status, message, type } } satisfies z.infer<typeof llamaError>;
+  const counts = exceeded && { n_prompt_tokens: exceeded.promptTokens, n_ctx: exceeded.contextLength };
+  return { error: { code: status, message, type, ...counts } } satisfies z.infer<typeof llamaError>;
 };

@@ -1,4 +1,4 @@
-import type { RerankAnswer, RerankRequest } from './server-schema.ts';
+import type { RankedTexts, RerankAnswer, RerankRequest } from './server-schema.ts';
 
 /** Scores of a request's documents, in their order. */
 export interface RankedDocuments {
@@ -12,28 +12,50 @@ export interface RankedDocuments {
 /** Most documents that a warning lists. */
 const maxListed = 20;
 
-export const documentTexts = ({ documents }: Pick<RerankRequest, 'documents'>): string[] =>
-  documents.map((document) => (typeof document === 'string' ? document : document.text));
+type Document = NonNullable<RerankRequest['documents']>[number];
 
-const toObject = (document: RerankRequest['documents'][number]) =>
-  typeof document === 'string' ? { text: document } : document;
+const documentsOf = ({ documents, texts }: RerankRequest): readonly Document[] => documents ?? texts ?? [];
 
-/** Writes the members of Cohere's, Jina's and llama.cpp's answers. Documents with the same score stay in their order. */
+export const documentTexts = (request: RerankRequest): string[] =>
+  documentsOf(request).map((document) => (typeof document === 'string' ? document : document.text));
+
+const toObject = (document: Document) => (typeof document === 'string' ? { text: document } : document);
+
+/** The results with the best scores, in descending order. Documents with the same score stay in their order. */
+function toResults({ raw_scores, top_n }: RerankRequest, { scores }: RankedDocuments) {
+  const toScore = raw_scores === true ? (logit: number) => logit : sigmoid;
+  return scores
+    .map((logit, index) => ({ index, score: toScore(logit) }))
+    .sort((a, b) => b.score - a.score || a.index - b.index)
+    .slice(0, top_n ?? undefined);
+}
+
+/** Whether a request has the form of Text Embeddings Inference, and so its answer. */
+export const isTextsRequest = ({ documents, texts }: RerankRequest): boolean =>
+  (documents ?? undefined) === undefined && (texts ?? undefined) !== undefined;
+
+export function writeRankedTexts(request: RerankRequest, ranked: RankedDocuments): RankedTexts {
+  const texts = request.return_text === true ? documentTexts(request) : undefined;
+  return toResults(request, ranked).map(({ index, score }) => ({
+    index,
+    score,
+    ...(texts ? { text: texts[index] ?? '' } : {}),
+  }));
+}
+
+/** Writes the members of Cohere's, Jina's and llama.cpp's answers. */
 export function writeRerankAnswer(
   request: RerankRequest,
-  { scores, promptTokens, truncated }: RankedDocuments,
+  ranked: RankedDocuments,
   { id, model, version }: { id: string; model: string; version: '1' | '2' },
 ): RerankAnswer {
-  const documents = request.return_documents === true ? request.documents : undefined;
-  const toScore = request.raw_scores === true ? (logit: number) => logit : sigmoid;
-  const results = scores
-    .map((logit, index) => ({
-      index,
-      relevance_score: toScore(logit),
-      ...(documents ? { document: toObject(documents[index] ?? '') } : {}),
-    }))
-    .sort((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
-    .slice(0, request.top_n ?? undefined);
+  const { promptTokens, truncated } = ranked;
+  const documents = request.return_documents === true ? documentsOf(request) : undefined;
+  const results = toResults(request, ranked).map(({ index, score }) => ({
+    index,
+    relevance_score: score,
+    ...(documents ? { document: toObject(documents[index] ?? '') } : {}),
+  }));
   return {
     id,
     object: 'list',

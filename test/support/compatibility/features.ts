@@ -1,4 +1,5 @@
 import { until } from '../until.ts';
+import { writeTable } from './document.ts';
 
 /** What users of an SDK rely on, in the order of the table. */
 export const features = {
@@ -36,20 +37,15 @@ export interface Client {
   readonly checks: Readonly<Partial<Record<Feature, (places: Places) => Promise<void>>>>;
 }
 
-/** The table of docs/compatibility.md. */
-export function table(clients: readonly Client[]): string {
-  const rows = Object.entries(features).map(([feature, words]) => [
-    words,
-    ...clients.map(({ checks }) => (feature in checks ? 'yes' : '-')),
+/** The table of clients in docs/compatibility.md. */
+export const table = (clients: readonly Client[]): string =>
+  writeTable([
+    ['', ...clients.map(({ name }) => name)],
+    ...Object.entries(features).map(([feature, words]) => [
+      words,
+      ...clients.map(({ checks }) => (feature in checks ? 'yes' : '-')),
+    ]),
   ]);
-  const lines = [['', ...clients.map(({ name }) => name)], ...rows];
-  const widths = lines[0]?.map((_, column) => Math.max(3, ...lines.map((line) => line[column]?.length ?? 0)));
-  const write = (cells: readonly string[], fill = ' ') =>
-    `| ${cells.map((cell, column) => cell.padEnd(widths?.[column] ?? 0, fill)).join(' | ')} |`;
-  const [head = [], ...body] = lines;
-  const rule = head.map((_, column) => '-'.repeat(widths?.[column] ?? 3));
-  return [write(head), write(rule), ...body.map((line) => write(line))].join('\n');
-}
 
 export const question = 'What is the capital of Italy?';
 export const answerOf = /Rome/;

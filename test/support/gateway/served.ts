@@ -264,7 +264,7 @@ export function receiptFaults({
   must('x-svc-requested-model', /^[\x21-\x7e]*$/);
   must('x-svc-effective-model', /^[\x21-\x7e]*$/);
   must('x-svc-endpoint', /^(credits|byok:[a-z0-9:-]+)$/);
-  must('x-svc-receipt-reason', /^(as_requested|routed|provider_failover)$/);
+  must('x-svc-receipt-reason', /^(as_requested|routed|provider_failover|cached)$/);
   if (headers.has('x-svc-pricing-identity')) must('x-svc-pricing-identity', /^sha256:[0-9a-f]{64}$/);
   if (isStream) {
     mustNot('x-svc-cost-nanousd');

@@ -213,6 +213,11 @@ export interface WorldOptions {
   readonly upstreamLimits?: GatewaySetup['upstreamLimits'];
   readonly readerMs?: number;
   readonly watch?: Tracer;
+  /** Changes the configuration before the gateway starts. */
+  readonly change?: (config: GatewayConfig) => GatewayConfig;
+  /** The provider of another gateway; it is not closed with this one. */
+  readonly sharedProvider?: FakeProvider;
+  readonly observer?: GatewaySetup['observer'];
 }
 
 /** A gateway in this process, behind a port, with a provider of all wires behind it. */
@@ -223,9 +228,12 @@ export async function gatewayWorld({
   upstreamLimits,
   readerMs,
   watch,
+  change = (config) => config,
+  sharedProvider,
+  observer,
 }: WorldOptions = {}) {
-  const provider = await fakeProvider();
-  const config = configOf(soldAt(provider), limits, fallbacks);
+  const provider = sharedProvider ?? (await fakeProvider());
+  const config = change(configOf(soldAt(provider), limits, fallbacks));
   const faults: string[] = [];
   const gateway = await openGateway({
     config,
@@ -236,6 +244,7 @@ export async function gatewayWorld({
     ...(upstreamLimits ? { upstreamLimits } : {}),
     ...(readerMs === undefined ? {} : { stallTimeoutMs: readerMs }),
     ...(watch ? { tracer: watch } : {}),
+    ...(observer ? { observer } : {}),
   });
   let arrived = 0;
   let left = 0;
@@ -268,7 +277,7 @@ export async function gatewayWorld({
       listener.destroyConnections();
       await closed;
       await witness.books.close();
-      await provider.close();
+      if (!sharedProvider) await provider.close();
     },
   };
 }

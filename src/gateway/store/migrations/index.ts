@@ -8,7 +8,9 @@ import { up as keyLimits } from './006-key-limits.ts';
 import { up as budgetNotices } from './007-budget-notices.ts';
 import { up as configVersions } from './008-config-versions.ts';
 import { up as usageDays } from './009-usage-days.ts';
-import { up as requestDetails } from './010-request-details.ts';
+import { up as cache } from './010-cache.ts';
+import { up as archives } from './011-archives.ts';
+import { up as requestDetails } from './012-request-details.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -21,5 +23,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '007-budget-notices': { up: budgetNotices },
   '008-config-versions': { up: configVersions },
   '009-usage-days': { up: usageDays },
-  '010-request-details': { up: requestDetails },
+  '010-cache': { up: cache },
+  '011-archives': { up: archives },
+  '012-request-details': { up: requestDetails },
 };

@@ -1,0 +1,2 @@
+export type PackageName = 'lathe' | 'lathe-web';
+export function pack(name: PackageName): string;

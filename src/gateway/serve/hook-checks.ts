@@ -1,0 +1,111 @@
+import type { Caller } from '../access/types.ts';
+import type { Candidate } from '../catalog/types.ts';
+import { findAnswerTexts, replaceAnswerTexts } from '../hooks/answer-texts.ts';
+import type { HookQuestion } from '../hooks/http-hook.ts';
+import { findTexts, hasTokenIds } from '../hooks/request-texts.ts';
+import { runHooks } from '../hooks/run-hooks.ts';
+import type { Hook } from '../hooks/types.ts';
+import { ClientGone } from '../../http/error.ts';
+import type { Json } from '../../util/json.ts';
+import type { AnswerEvent } from '../../wires/core/answer.ts';
+import { unsupported } from '../../wires/core/error.ts';
+import { parseExact } from '../../wires/core/json.ts';
+import type { IncomingRequest } from './incoming-request.ts';
+import type { JsonObjectBody } from './request-body.ts';
+import type { GatewayServices } from './services.ts';
+
+/** The hooks that check a request, also for the fallbacks that may serve it. */
+export const hooksFor = (hooks: readonly Hook[], candidates: readonly Candidate[]): readonly Hook[] =>
+  hooks.filter(({ models }) => !models || candidates.some(({ model }) => models.includes(model.id)));
+
+interface CheckedRequest {
+  readonly hooks: readonly Hook[];
+  readonly caller: Caller;
+  readonly wire: string;
+  /** Catalog id. */
+  readonly model: string;
+  readonly stream: boolean;
+}
+
+const questionOf = (
+  { receipt }: IncomingRequest,
+  { caller, wire, model, stream }: CheckedRequest,
+): Omit<HookQuestion, 'texts'> => ({
+  requestId: receipt.requestId,
+  accountId: caller.accountId,
+  keyId: caller.key.id,
+  model,
+  wire,
+  stream,
+});
+
+/**
+ * Asks the hooks about a request.
+ * @returns the body to send instead; undefined where it stays
+ * @throws WireError 400 when a hook blocks it or cannot read it, 503 when one fails
+ */
+export async function checkRequest(
+  { observer, onFault }: GatewayServices,
+  incoming: IncomingRequest,
+  request: CheckedRequest,
+  body: JsonObjectBody,
+): Promise<JsonObjectBody | undefined> {
+  const hooks = request.hooks.filter(({ stage }) => stage === 'before');
+  if (hooks.length === 0) return undefined;
+  const param = request.wire === 'embeddings' ? 'input' : 'prompt';
+  if (hasTokenIds(body.value[param]))
+    throw unsupported(
+      param,
+      `This gateway checks the texts of requests, so ${param} must be text, not token ids.`,
+    );
+  const { disconnectSignal } = incoming;
+  const value = parseExact(body.text) as Json;
+  const texts = findTexts(value);
+  const sentTexts = texts.map(({ replace: _replace, ...text }) => text);
+  let replaced: ReadonlyMap<number, string>;
+  try {
+    const question = { ...questionOf(incoming, request), texts: sentTexts };
+    ({ replaced } = await runHooks(hooks, question, { observer, onFault, signal: disconnectSignal }));
+  } catch (error) {
+    if (disconnectSignal.aborted) throw new ClientGone('before the provider was asked');
+    throw error;
+  }
+  if (replaced.size === 0) return undefined;
+  for (const [index, text] of replaced) texts[index]?.replace(text);
+  const text = JSON.stringify(value);
+  return { text, value: JSON.parse(text) as Json };
+}
+
+/** An answer after its hooks. */
+export interface CheckedAnswer {
+  /** The events to write instead; undefined where the answer stays. */
+  readonly events: readonly AnswerEvent[] | undefined;
+  /** A hook failed and let it pass. */
+  readonly isUnchecked: boolean;
+}
+
+/** Asks hooks about a whole answer. Rejects with `WireError` when one blocks it or fails. */
+export type AnswerCheck = (candidate: Candidate, events: readonly AnswerEvent[]) => Promise<CheckedAnswer>;
+
+/** @returns undefined where no hook checks answers */
+export function answerCheckFor(
+  { observer, onFault }: GatewayServices,
+  incoming: IncomingRequest,
+  request: CheckedRequest,
+): AnswerCheck | undefined {
+  const hooks = request.hooks.filter(({ stage }) => stage === 'after');
+  if (hooks.length === 0) return undefined;
+  return async ({ model }, events) => {
+    const texts = findAnswerTexts(events);
+    const question = { ...questionOf(incoming, { ...request, model: model.id }), texts };
+    // The answer is paid for, so it is also checked after the caller disconnected.
+    const { replaced, isUnchecked } = await runHooks(hooks, question, { observer, onFault });
+    return { events: replaced.size > 0 ? replaceAnswerTexts(events, replaced) : undefined, isUnchecked };
+  };
+}
+
+/** Identities of the hooks that a stored answer has passed. */
+export const answerHookIds = (hooks: readonly Hook[]): string[] =>
+  hooks
+    .filter(({ stage }) => stage === 'after')
+    .map((hook) => JSON.stringify([hook.name, hook.kind === 'http' ? hook.url : '']));
