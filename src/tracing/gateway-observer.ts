@@ -13,6 +13,16 @@ export interface AttemptEvent {
   readonly retryDelayMs?: number;
 }
 
+/** A second deployment was asked because the first one was slow. */
+export interface HedgeEvent {
+  readonly requestId: string;
+  readonly model: string;
+  /** The provider that was asked second. */
+  readonly provider: string;
+  /** Whether it answered, the first one did, or neither. */
+  readonly outcome: 'won' | 'lost' | 'failed';
+}
+
 /** The circuit breaker of an operator's model opened or closed. */
 export interface BreakerEvent {
   readonly provider: string;
@@ -44,6 +54,7 @@ export interface HookEvent {
 /** Is told what happens within the gateway. Called synchronously, so it must not throw or block. */
 export interface GatewayObserver {
   readonly onAttempt?: (event: AttemptEvent) => void;
+  readonly onHedge?: (event: HedgeEvent) => void;
   readonly onBreaker?: (event: BreakerEvent) => void;
   readonly onCommit?: (event: CommitEvent) => void;
   readonly onCacheLookup?: (event: CacheLookupEvent) => void;
@@ -54,6 +65,9 @@ export interface GatewayObserver {
 export const combineObservers = (observers: readonly GatewayObserver[]): Required<GatewayObserver> => ({
   onAttempt(event) {
     for (const { onAttempt } of observers) onAttempt?.(event);
+  },
+  onHedge(event) {
+    for (const { onHedge } of observers) onHedge?.(event);
   },
   onBreaker(event) {
     for (const { onBreaker } of observers) onBreaker?.(event);

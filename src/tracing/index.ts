@@ -11,6 +11,7 @@ export {
   type GatewayObserver,
   type HookEvent,
   type GatewayState,
+  type HedgeEvent,
   type LedgerState,
 } from './gateway-observer.ts';
 export {

@@ -390,6 +390,54 @@ to = []
       [/long_context\.over: must be less than context_window, 1000; got 1000/],
     ],
     [
+      'hedging without deployments',
+      provider + model('m', 'hedge = true'),
+      [/models\[0\]\.hedge: belongs to models with tables \[\[models\.deployments\]\]/],
+    ],
+    [
+      'hedging with one deployment',
+      provider + deployed('hedge = true', 'provider = "p"'),
+      [/models\[0\]\.hedge: asks a second deployment, and this model has one/],
+    ],
+    [
+      'prices of tools and tiers that cannot be used',
+      provider +
+        model(
+          'm',
+          `hosted_tools = { max_calls = 0 }
+tiers = { flex = { in_usd_per_mtok = "1", out_usd_per_mtok = "1", long_context = { over = 1000, in_usd_per_mtok = "1", out_usd_per_mtok = "1" } } }`,
+        ),
+      [/hosted_tools\.max_calls: expected a whole number from 1 to 1000 calls, got 0/],
+    ],
+    [
+      'tools without a price, and a long context of a tier beyond the window',
+      provider +
+        model(
+          'm',
+          `hosted_tools = { max_calls = 3 }
+tiers = { flex = { in_usd_per_mtok = "1", out_usd_per_mtok = "1", long_context = { over = 1000, in_usd_per_mtok = "1", out_usd_per_mtok = "1" } } }`,
+        ),
+      [
+        /hosted_tools: has no price; name at least one of web_search_usd_per_call, file_search_usd_per_call, code_interpreter_usd_per_call/,
+        /tiers\.flex\.long_context\.over: must be less than context_window, 1000; got 1000/,
+      ],
+    ],
+    [
+      'misspelt members of tools and tiers',
+      provider +
+        model(
+          'm',
+          `hosted_tools = { web_serch_usd_per_call = "0.01" }\ntiers = { flx = {}, priority = { in = "1" } }`,
+        ),
+      [
+        /hosted_tools\.web_serch_usd_per_call: unknown key \(did you mean web_search_usd_per_call\?\)/,
+        /tiers\.priority\.in_usd_per_mtok: is missing/,
+        /tiers\.priority\.out_usd_per_mtok: is missing/,
+        /tiers\.priority\.in: unknown key/,
+        /tiers\.flx: unknown key \(did you mean flex\?\)/,
+      ],
+    ],
+    [
       'no output price',
       provider + model('m').replace('out_usd_per_mtok = "2"', ''),
       [/out_usd_per_mtok: is missing; a model that answers has one/],

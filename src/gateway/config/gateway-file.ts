@@ -8,6 +8,7 @@ import { cloudProviderId, residentAlias } from '../catalog/model-names.ts';
 import { priceOf, type RateCard } from '../catalog/rate-card.ts';
 import type { Deployment, Model, Provider } from '../catalog/types.ts';
 import { efforts as allEfforts } from '../../wires/core/effort.ts';
+import { serviceTiers } from '../../wires/core/types.ts';
 import { checkReferences } from './cross-checks.ts';
 import { ConfigFaults } from './config-faults.ts';
 import { type Environment, SecretSources } from './secret-sources.ts';
@@ -210,16 +211,15 @@ function toModel(table: ModelTable, providers: readonly Provider[]): Model | und
     return provider ? [toDeployment(table, deployment, provider)] : [];
   });
   const [first] = deployments;
-  const { routing: strategy = 'priority', sticky = false } = table;
-  return first && { ...first.model, routing: { strategy, sticky, deployments } };
+  const { routing: strategy = 'priority', sticky = false, hedge = false } = table;
+  return first && { ...first.model, routing: { strategy, sticky, hedge, deployments } };
 }
 
 function toDeployment(table: ModelTable, deployment: DeploymentTable, provider: Provider): Deployment {
   const { upstream = table.upstream ?? table.id, weight = 1, priority = 1 } = deployment;
-  const model = toServedModel({ ...table, upstream }, provider);
   return {
     id: `${provider.id}/${upstream}`,
-    model: { ...model, ...toPrices(ownPricesOf(deployment) ?? table) },
+    model: toServedModel({ ...table, upstream }, provider, ownPricesOf(deployment)),
     weight,
     priority,
     requestsPerMinute: deployment.requests_per_minute,
@@ -227,15 +227,14 @@ function toDeployment(table: ModelTable, deployment: DeploymentTable, provider: 
   };
 }
 
+type Prices = { readonly [Member in keyof RateCard]?: RateCard[Member] | undefined };
+
 /** Prices that are missing are a fault of the file. */
-const toPrices = ({
-  in_usd_per_mtok: input = '0',
-  out_usd_per_mtok: output = '0',
-  ...card
-}: { readonly [Member in keyof RateCard]?: RateCard[Member] | undefined }) =>
+const toPrices = ({ in_usd_per_mtok: input = '0', out_usd_per_mtok: output = '0', ...card }: Prices) =>
   priceOf({ ...card, in_usd_per_mtok: input, out_usd_per_mtok: output });
 
-function toServedModel(table: ModelTable, provider: Provider): Model {
+function toServedModel(table: ModelTable, provider: Provider, prices: Prices = table): Model {
+  const tiers = serviceTiers.filter((tier) => prices.tiers?.[tier] !== undefined);
   return {
     id: table.id,
     provider,
@@ -244,7 +243,8 @@ function toServedModel(table: ModelTable, provider: Provider): Model {
     caps: new Set(table.caps),
     contextWindow: table.context_window,
     maxOutputTokens: table.max_output_tokens ?? 0,
-    ...toPrices(table),
+    ...toPrices(prices),
+    ...(tiers.length > 0 ? { serviceTiers: tiers } : {}),
     displayName: table.display_name ?? table.id,
     embeddingDimensions: table.embedding_dimensions,
     efforts: table.efforts && allEfforts.filter((level) => table.efforts?.includes(level)),

@@ -68,6 +68,23 @@ export interface StoredAnswer {
   readonly body: string;
 }
 
+/** What the receipt of a request has besides its sums. Stored as JSON. */
+export interface RequestDetails {
+  /** Undefined: the default one. */
+  readonly tier?: string;
+  /** What was billed at a price of its own, as it cost. */
+  readonly lines?: readonly { readonly item: string; readonly quantity: number; readonly cost: number }[];
+  /** The attempts of a hedged request, in the order in which they began. */
+  readonly attempts?: readonly RecordedAttempt[];
+}
+
+export interface RecordedAttempt {
+  readonly provider: string;
+  readonly outcome: 'answered' | 'failed' | 'aborted';
+  /** Nanodollars, as it cost. */
+  readonly cost: number;
+}
+
 /** The result of a request. */
 export interface Settlement {
   /** Computed from price and usage; zero with the caller's own credential. */
@@ -85,6 +102,8 @@ export interface Settlement {
   readonly firstByteMs: number | undefined;
   /** Stored for the idempotency key, if the request has one. */
   readonly answer?: StoredAnswer;
+  /** Set where the request was hedged. */
+  readonly attempts?: readonly RecordedAttempt[];
 }
 
 export interface SettleResult {

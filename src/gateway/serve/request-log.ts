@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { printable } from '../../terminal/printable.ts';
 import type {
   AttemptEvent,
+  HedgeEvent,
   BreakerEvent,
   GatewayObserver,
   TraceSink,
@@ -21,7 +22,7 @@ export interface RequestLogOptions {
 
 type LogEntry = Readonly<Record<string, string | number | boolean | undefined>> & {
   readonly level: 'info' | 'warn' | 'error';
-  readonly event: 'request' | 'attempt_failed' | 'breaker' | 'notice';
+  readonly event: 'request' | 'attempt_failed' | 'hedge' | 'breaker' | 'notice';
 };
 
 /**
@@ -54,6 +55,10 @@ export class RequestLog implements TraceSink, GatewayObserver {
       response_ms: round(responseMs),
       retry_in_ms: round(retryDelayMs),
     });
+  };
+
+  readonly onHedge = ({ requestId, provider, model, outcome }: HedgeEvent): void => {
+    this.#write({ level: 'info', event: 'hedge', request_id: requestId, provider, model, outcome });
   };
 
   readonly onBreaker = ({ provider, model, isOpen }: BreakerEvent): void => {
