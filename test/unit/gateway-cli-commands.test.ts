@@ -1,4 +1,5 @@
 /** The gateway's command line, on a real database: what it does, what it prints, and how it refuses. */
+import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,8 +43,9 @@ master_key_env = "MASTER"
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 let databases = 0;
-beforeEach(() => {
+beforeEach(async () => {
   database = `sqlite:${join(folder, `${databases++}.db`)}`;
+  await (await openGatewayDatabase({ database, masterKeys: [], onNotice: () => undefined })).close();
 });
 
 const env = { P_KEY: 'sk-planted-in-the-environment', MASTER: Buffer.alloc(32, 3).toString('base64') };
@@ -670,6 +672,36 @@ describe('an empty database', () => {
       const { err } = await run(['account', 'list', '--database', url], elsewhere);
       expect(err).toContain('in postgres://h:5/d;');
     }
+  });
+});
+
+describe('a database that is missing', () => {
+  const missing = () => `sqlite:${join(folder, 'missing.db')}`;
+  test.each([
+    'account list',
+    'account disable acme',
+    'key create --account acme',
+    'budget list',
+    'usage',
+    'changes',
+    'ledger audit',
+    'endpoint list',
+  ])('%s does not create it, and says so', async (line) => {
+    const refused = await run([...line.split(' '), '--database', missing()]);
+    expect(refused).toMatchObject({ code: 1, out: '' });
+    expect(refused.err).toBe(
+      `lathe: there is no database ${missing()}; \`account create NAME\` and \`serve\` create it, --config or --database selects another\n`,
+    );
+    expect(existsSync(missing().slice(7))).toBe(false);
+  });
+
+  test('is not looked for in a data directory that would be created', async () => {
+    const home = join(folder, 'home');
+    const refused = await run(['account', 'list'], { home, env: {} });
+    expect(refused.err).toContain(`there is no database sqlite:${join(home, '.local/share/lathe/lathe.db')}`);
+    expect(existsSync(home)).toBe(false);
+    expect(await run(['account', 'create', 'acme'], { home, env: {} })).toMatchObject({ code: 0 });
+    expect((await run(['account', 'list'], { home, env: {} })).out).toContain('acme');
   });
 });
 

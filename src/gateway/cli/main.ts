@@ -1,5 +1,6 @@
 import { printable } from '../../terminal/printable.ts';
 import { UsageError } from '../../config/usage.ts';
+import { HostError } from '../../host-client/errors.ts';
 import { errorMessage } from '../../util/error-message.ts';
 import {
   createAccount,
@@ -52,7 +53,14 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'endpoint remove': removeEndpoint,
 };
 
-/** Runs the command line. Writes errors to stderr, one per line; exits with 2 for wrong usage and 1 for other errors. */
+/** Whether the gateway of `--admin-url` did not take the request: it is unreachable, none, not ready, or refuses the token. */
+const isNoAnswer = (error: unknown): boolean =>
+  error instanceof HostError && (error.isTransient || error.status === 401 || error.status === 403);
+
+/**
+ * Runs the command line. Writes errors to stderr, one per line. Exits with 2 for wrong usage, 3 where the gateway of
+ * `--admin-url` cannot be asked, and 1 for other errors.
+ */
 export async function gatewayMain(environment: CliEnvironment): Promise<void> {
   try {
     await run(environment);
@@ -61,7 +69,7 @@ export async function gatewayMain(environment: CliEnvironment): Promise<void> {
     for (const line of usage ? error.faults : [errorMessage(error)])
       environment.stderr.write(`lathe: ${printable(line)}\n`);
     if (usage) environment.stderr.write('See: node dist/gateway.js --help\n');
-    environment.exit(usage ? 2 : 1);
+    environment.exit(usage ? 2 : isNoAnswer(error) ? 3 : 1);
   }
 }
 

@@ -41,7 +41,7 @@ export async function serve(context: CommandContext): Promise<void> {
     throw new UsageError(['--log-sample needs --log-format']);
   const file = await readConfig(context);
   const config = await file.config();
-  const database = await resolveDatabaseUrl(context, file);
+  const database = await resolveDatabaseUrl(context, file, true);
   const log =
     logFormat &&
     new RequestLog({
@@ -52,7 +52,7 @@ export async function serve(context: CommandContext): Promise<void> {
     });
   const reread = async () => {
     const next = await readConfig(context);
-    const nextDatabase = await resolveDatabaseUrl(context, next);
+    const nextDatabase = await resolveDatabaseUrl(context, next, true);
     if (nextDatabase !== database) throw new UsageError(['the database changes only with a restart']);
     return await next.config();
   };

@@ -4,6 +4,9 @@ import { currentActor } from './actor.ts';
 import { retryIfUnsure } from './rows.ts';
 import type { ChangeRow } from './types.ts';
 
+/** The most entries that one list has. */
+export const maxChanges = 10_000;
+
 /** Values of a change, as they are logged; `undefined` members are left out. */
 export type LoggedValues = Readonly<
   Record<string, string | bigint | number | readonly string[] | null | undefined>

@@ -138,6 +138,9 @@ export interface KeyRow {
   readonly tokensPerMinute: number | undefined;
 }
 
+/** A key as it is shown to operators. */
+export type ShownKey = Omit<KeyRow, 'revision'>;
+
 /** Settings of a key to change; null removes one, undefined keeps it. */
 export interface KeyChanges {
   readonly label?: string | null;

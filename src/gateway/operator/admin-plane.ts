@@ -19,6 +19,7 @@ import {
   toKeyBody,
 } from '../ledger/bodies.ts';
 import { LedgerError, type LedgerErrorCode } from '../ledger/errors.ts';
+import { maxChanges } from '../ledger/change-log.ts';
 import type { AccountRow, KeyChanges } from '../ledger/types.ts';
 import type { Gateway } from '../open.ts';
 import { usageSchema, toUsageBody } from '../usage/bodies.ts';
@@ -321,14 +322,14 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
       path: `${adminPrefix}/changes`,
       operationId: 'listChanges',
       summary: 'Who changed which account or key, the newest first',
-      query: { ...accountParam, limit: 'How many, 1 to 1000. Default 50.' },
+      query: { ...accountParam, limit: `How many, 1 to ${maxChanges}. Default 50.` },
       responses: answers(listOf(changeSchema, 'ChangeList'), notFound),
       async handle({ query }) {
         const text = query.get('limit') ?? '50';
-        const limit = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-        if (limit < 1 || limit > 1000)
+        const limit = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+        if (limit < 1 || limit > maxChanges)
           throw invalidBodyError([
-            { path: 'limit', message: `expected a whole number from 1 to 1000, got '${text}'` },
+            { path: 'limit', message: `expected a whole number from 1 to ${maxChanges}, got '${text}'` },
           ]);
         return Response.json({
           data: (await ledger.changes(await accountIdIn(query), limit)).map(toChangeBody),
