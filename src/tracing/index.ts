@@ -10,6 +10,8 @@ export {
   type GatewayObserver,
   type GatewayState,
   type LedgerState,
+  type NoticeHandler,
+  type NoticeMembers,
 } from './gateway-observer.ts';
 export {
   type CompletionAttributes,

@@ -113,7 +113,14 @@ auto = "m"
 `;
     const { models, aliases, providers } = await configOf(source);
     expect(providers).toEqual([
-      { id: 'p', wire: 'openai-chat', baseUrls: ['https://p.test/v1'], apiKey: 'sk-test', access: 'house' },
+      {
+        id: 'p',
+        wire: 'openai-chat',
+        baseUrls: ['https://p.test/v1'],
+        apiKey: 'sk-test',
+        apiKeySource: { kind: 'env', name: 'KEY' },
+        access: 'house',
+      },
     ]);
     expect(models[0]).toMatchObject({
       id: 'm',

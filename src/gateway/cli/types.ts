@@ -5,6 +5,7 @@ import type { CredentialStore } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { AdminTokens } from '../operator/admin-tokens.ts';
 import type { KeyChanges, Ledger, NewKey, ShownKey } from '../ledger/types.ts';
+import type { NoticeHandler } from '../../tracing/index.ts';
 import type { RequestLog } from '../serve/request-log.ts';
 
 export interface ServeOptions {
@@ -27,7 +28,7 @@ export interface ServeOptions {
   readonly log: RequestLog | undefined;
   readonly otlpEndpoint: string | undefined;
   /** Called with messages for the operator. */
-  readonly onNotice: (message: string) => void;
+  readonly onNotice: NoticeHandler;
 }
 
 export interface RunningGateway {

@@ -54,7 +54,15 @@ export class GatewayFile {
         const { id, wire, api_key_env: env, api_key_file: file, base_url: url, access = 'house' } = value;
         const at = { env: [...path, 'api_key_env'], file: [...path, 'api_key_file'] };
         const apiKey = await sources.read(env, file, at);
-        providers.push({ id, wire, baseUrls: [url].flat().map(withoutTrailingSlash), apiKey, access });
+        const apiKeySource = sourceOf(env, file);
+        providers.push({
+          id,
+          wire,
+          baseUrls: [url].flat().map(withoutTrailingSlash),
+          apiKey,
+          apiKeySource,
+          access,
+        });
       }
       return {
         providers,
@@ -240,6 +248,11 @@ function toByokProviders({ byok }: Tables, providers: readonly Provider[]): Byok
       basePath: basePath ?? (isCloud ? '/openai/v1' : ''),
     };
   });
+}
+
+function sourceOf(env: string | undefined, file: string | undefined): Provider['apiKeySource'] {
+  if (env !== undefined) return { kind: 'env', name: env };
+  return file === undefined ? undefined : { kind: 'file', name: file };
 }
 
 const withoutTrailingSlash = (url: string): string => url.replace(/\/+$/, '');

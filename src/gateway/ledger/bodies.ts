@@ -114,7 +114,7 @@ export const changeSchema = z
     actor: z
       .string()
       .describe('Who made the change: `admin:NAME` through this API, `user@host` by a command.'),
-    account: z.string().describe('Id of the account.'),
+    account: z.string().nullable().describe('Id of the account; null: a change of the gateway itself.'),
     subject: z.string().describe('Id of what was changed.'),
     action: z.string().describe('Such as `key update`.'),
     before: z.record(z.string(), z.unknown()).nullable(),
@@ -129,7 +129,7 @@ export const toChangeBody = ({
   ...row
 }: ChangeRow): z.infer<typeof changeSchema> => ({
   ...row,
-  account: accountId,
+  account: accountId ?? null,
   before: before ?? null,
   after: after ?? null,
 });
@@ -141,7 +141,7 @@ export const fromChangeBody = ({
   ...row
 }: z.infer<typeof changeSchema>): ChangeRow => ({
   ...row,
-  accountId: account,
+  accountId: account ?? undefined,
   before: before ?? undefined,
   after: after ?? undefined,
 });

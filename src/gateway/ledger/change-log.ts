@@ -14,7 +14,8 @@ export type LoggedValues = Readonly<
 
 /** What is logged about one change, besides its time and who made it. */
 export interface LoggedChange {
-  readonly accountId: string;
+  /** Undefined: the change is not of an account, but of the gateway. */
+  readonly accountId?: string;
   readonly subject: string;
   readonly action: string;
   readonly before?: LoggedValues;
@@ -24,12 +25,13 @@ export interface LoggedChange {
 /** The log of changes. A change and its entry are written in one transaction. */
 export class ChangeLog {
   readonly #store: GatewayStore;
-  readonly #actor: string;
+  /** Who makes the changes of this process. */
+  readonly actor: string;
 
   /** @param actor who makes the changes of this process, as `user@host` */
   constructor(store: GatewayStore, actor: string) {
     this.#store = store;
-    this.#actor = toStorableText(actor);
+    this.actor = toStorableText(actor);
   }
 
   /**
@@ -55,6 +57,14 @@ export class ChangeLog {
     });
   }
 
+  /** Logs an event that changes nothing in the database. */
+  async note(event: LoggedChange): Promise<void> {
+    await this.apply(
+      () => Promise.resolve(event),
+      () => Promise.resolve(undefined),
+    );
+  }
+
   /** Writes an entry within the transaction of its change. */
   async write(
     tx: GatewayTx,
@@ -64,9 +74,9 @@ export class ChangeLog {
     const row: Row<'gateway_changes'> = {
       id,
       at: this.#store.time(),
-      actor: toStorableText(currentActor() ?? this.#actor),
-      account_id: accountId,
-      subject,
+      actor: toStorableText(currentActor() ?? this.actor),
+      account_id: accountId ?? '',
+      subject: toStorableText(subject),
       action,
       before: before ? toJson(before) : null,
       after: after ? toJson(after) : null,
@@ -89,7 +99,7 @@ export class ChangeLog {
       id,
       at,
       actor,
-      accountId: account_id,
+      accountId: account_id || undefined,
       subject,
       action,
       before: parse(before),

@@ -171,7 +171,8 @@ export interface ChangeRow {
   readonly at: string;
   /** Who made the change, as `user@host`. */
   readonly actor: string;
-  readonly accountId: string;
+  /** Undefined for changes of the gateway itself. */
+  readonly accountId: string | undefined;
   /** The id of what was changed. */
   readonly subject: string;
   /** Such as `key update`. */

@@ -1,12 +1,10 @@
 import type { z } from 'zod';
 import { hostEnvelope, HttpError, type Violation } from '../../http/error.ts';
-import { defineRoute, type Plane, type ResponseSpec, type Route } from '../../http/route.ts';
-import { strictObject } from '../../http/schema/strict.ts';
+import { defineRoute, type Plane, type Route } from '../../http/route.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { parsePeriod } from '../budgets/period.ts';
-import { catalogListSchema, toListBody } from '../catalog/bodies.ts';
 import { runAs } from '../ledger/actor.ts';
 import {
   accountSchema,
@@ -34,11 +32,10 @@ import {
   listOf,
   newKeySchema,
   operatorErrorSchema,
-  reloadSchema,
-  statusSchema,
 } from './admin-schemas.ts';
-
-const adminPrefix = '/admin/v1';
+import { adminPrefix, answers, refusal } from './admin-answers.ts';
+import { gatewayRoutes } from './gateway-routes.ts';
+import { providerRoutes } from './provider-routes.ts';
 
 type AdminGateway = Pick<Gateway, 'admin' | 'reload' | 'state'>;
 
@@ -51,25 +48,11 @@ const statuses: Readonly<Record<LedgerErrorCode, number>> = {
   balance_too_low: 409,
   invalid: 400,
 };
-const refusal = (description: string): ResponseSpec => ({
-  description,
-  content: { 'application/json': operatorErrorSchema },
-});
-const refusals = {
-  400: refusal('The request is invalid; `violations` has every fault.'),
-  401: refusal('The token is missing or no operator has it.'),
-  403: refusal('The gateway has no tokens of operators.'),
-};
-const answers = (schema: z.ZodType, more: Readonly<Record<number, ResponseSpec>> = {}) => ({
-  200: { description: 'Done.', content: { 'application/json': schema } },
-  ...refusals,
-  ...more,
-});
 const notFound = { 404: refusal('No such account, key or budget.') };
 
 /** What operators do: accounts, keys, usage, configuration. Every change is logged under the operator's name. */
 export function createAdminPlane(gateway: AdminGateway): Plane {
-  const { ledger, catalog } = gateway.admin;
+  const { ledger } = gateway.admin;
   const findAccount = async (idOrName: string): Promise<AccountRow> => {
     const accounts = await ledger.accounts();
     const found =
@@ -83,54 +66,8 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
   };
   const accountParam = { account: 'Id or name of an account; default: all.' };
   const routes = [
-    defineRoute({
-      method: 'GET',
-      path: `${adminPrefix}/status`,
-      operationId: 'getStatus',
-      summary: 'Requests in flight, breakers and the version of the configuration',
-      responses: answers(statusSchema),
-      handle() {
-        const { requestsInFlight, openHolds, config, breakers } = gateway.state();
-        return Response.json({
-          requests_in_flight: requestsInFlight,
-          open_holds: openHolds,
-          config: config ? { version: config.version, is_newest: config.isNewest } : null,
-          breakers: breakers.map(({ isOpen, ...names }) => ({ ...names, open: isOpen })),
-        });
-      },
-    }),
-    defineRoute({
-      method: 'POST',
-      path: `${adminPrefix}/reload`,
-      operationId: 'reloadConfig',
-      summary: 'Read the configuration again and replace it, whole or not at all',
-      isBodyOptional: true,
-      body: strictObject({}).meta({ id: 'ReloadRequest' }),
-      responses: answers(reloadSchema, {
-        409: refusal('It cannot be used, for all reasons in `violations`.'),
-      }),
-      async handle() {
-        const result = await gateway.reload?.();
-        if (!result)
-          throw new HttpError(409, 'not_reloadable', 'The configuration of this gateway has no file.');
-        if (result.outcome !== 'refused') return Response.json(result);
-        const violations: Violation[] = result.faults.map((message) => ({ path: '', message }));
-        throw new HttpError(
-          409,
-          'config_refused',
-          `The configuration stays, because the new one cannot be used: ${result.faults.join('; ')}`,
-          { violations },
-        );
-      },
-    }),
-    defineRoute({
-      method: 'GET',
-      path: `${adminPrefix}/models`,
-      operationId: 'listModels',
-      summary: 'The catalog with its prices',
-      responses: answers(catalogListSchema),
-      handle: () => Response.json(toListBody(catalog.list())),
-    }),
+    ...gatewayRoutes(gateway),
+    ...providerRoutes(gateway.admin),
     defineRoute({
       method: 'GET',
       path: `${adminPrefix}/accounts`,

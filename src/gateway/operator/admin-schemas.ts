@@ -105,7 +105,16 @@ export const statusSchema = z
   .object({
     requests_in_flight: z.int(),
     open_holds: z.int(),
-    config: z.object({ version: z.int(), is_newest: z.boolean() }).nullable(),
+    config: z
+      .object({
+        version: z.int(),
+        is_newest: z.boolean(),
+        refused: z
+          .object({ at: z.string(), faults: z.array(z.string()) })
+          .nullable()
+          .describe('What the files say now cannot be used, for these reasons; null: it is in force.'),
+      })
+      .nullable(),
     breakers: z.array(z.object({ provider: z.string(), model: z.string(), open: z.boolean() })),
   })
   .meta({ id: 'GatewayStatus' });
