@@ -127,6 +127,7 @@ describe('commands on a running gateway', () => {
       'usage --by account,key,model,day',
       'usage --by model,tag --json',
       'usage --account gamma --csv',
+      'usage --account gamma --with-descendants --json',
       'changes --limit 5000',
       'changes --account gamma --json',
     ]) {

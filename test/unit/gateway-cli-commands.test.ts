@@ -240,6 +240,8 @@ describe('accounts and keys', () => {
     );
     expect(made.code).toBe(0);
     expect(made.err).toContain("the configuration has no model 'smal' (did you mean 'small'?)");
+    const aliased = ['key', 'create', '--account', 'acme', '--models', 'auto', '--config', config];
+    expect((await onBooks(...aliased)).err).not.toContain('has no model');
     expect(made.err).not.toContain('vllm:x/y');
     expect(made.out).toMatch(/^lathe_gateway_/);
   });
@@ -327,6 +329,10 @@ TOTAL  3         48      9       12          $0.001234568
       ],
       total: expect.objectContaining({ spend_nanodollars: 1 }),
     });
+    await onBooks('account', 'update', 'beta', '--parent', 'acme');
+    expect(await json('usage', '--by', 'account', '--account', 'acme', '--with-descendants')).toMatchObject({
+      total: { requests: 3 },
+    });
     // A cell that a spreadsheet would take for a formula is marked as text.
     expect((await usage('--by', 'day,tag', '--csv', '--since', '2026-11')).out).toBe(
       [
@@ -359,6 +365,7 @@ TOTAL  3         48      9       12          $0.001234568
     ],
     [['--since', '2026-12'], '--since: expected a day up to 2026-11-22, got 2026-12-01'],
     [['--csv', '--json'], '--csv and --json exclude each other'],
+    [['--with-descendants'], '--with-descendants needs --account NAME'],
     [['--csv=x'], "--csv takes no value, got 'x'"],
     [['--models', 'a'], '--models does not belong to the command usage'],
   ])('%j is refused with what is expected', async (args, message) => {

@@ -219,7 +219,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     const bare = fileOf(source, { KEY: undefined });
     expect(await bare.database()).toBeUndefined();
     expect(await bare.masterKeys()).toHaveLength(1);
-    expect(await bare.modelIds()).toEqual(['m']);
+    expect(await bare.modelNames()).toEqual(['m']);
     expect(await faults(bare.config())).toHaveLength(1);
   });
 

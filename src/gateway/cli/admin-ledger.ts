@@ -36,7 +36,10 @@ const hints: HostHints = {
 };
 const listSchema = <Schema extends z.ZodType>(schema: Schema) => z.object({ data: z.array(schema) });
 const newKeySchema = keySchema.extend({ key: z.string() });
-const modelsSchema = listSchema(z.object({ id: z.string() }));
+const modelsSchema = z.object({
+  data: z.array(z.object({ id: z.string() })),
+  aliases: z.record(z.string(), z.string()),
+});
 
 /**
  * The ledger of a running gateway, by its admin API. Refusals of the ledger reject with `LedgerError`, as those of the
@@ -128,8 +131,9 @@ export class AdminLedger implements OperatorLedger {
     return data.map(fromBudgetBody);
   }
 
-  async usage({ by, since, until, accountId }: UsageQuery): Promise<UsageLine[]> {
-    const query = queryOf({ by: by.join(','), since, until, account: accountId });
+  async usage({ by, since, until, accountId, withDescendants }: UsageQuery): Promise<UsageLine[]> {
+    const descendants = withDescendants ? 'true' : undefined;
+    const query = queryOf({ by: by.join(','), since, until, account: accountId, descendants });
     return fromUsageBody(await this.#send(usageSchema, 'GET', `/usage${query}`));
   }
 
@@ -139,8 +143,9 @@ export class AdminLedger implements OperatorLedger {
     return data.map(fromChangeBody);
   }
 
-  async modelIds(): Promise<readonly string[]> {
-    return (await this.#send(modelsSchema, 'GET', '/models')).data.map(({ id }) => id);
+  async modelNames(): Promise<readonly string[]> {
+    const { data, aliases } = await this.#send(modelsSchema, 'GET', '/models');
+    return [...data.map(({ id }) => id), ...Object.keys(aliases)];
   }
 
   async #send<Schema extends z.ZodType>(

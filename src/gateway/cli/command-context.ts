@@ -94,15 +94,15 @@ export async function withBooks(
       writeNote(context, `the operator's token is sent to ${address.url} over plain http`);
     const ledger = new AdminLedger(address);
     const place = `in the gateway at ${address.url}; \`account create NAME\` creates one`;
-    await task({ ledger, place, modelIds: () => ledger.modelIds() });
+    await task({ ledger, place, modelNames: () => ledger.modelNames() });
     return;
   }
   const file = await readConfigIfPresent(context);
   const database = await resolveDatabaseUrl(context, file, canCreate);
   const place = describeDatabase(database);
-  const modelIds = async () => (await file?.modelIds()) ?? [];
+  const modelNames = async () => (await file?.modelNames()) ?? [];
   await openDatabase(context, { database, masterKeys: [], canCreate }, ({ ledger }) =>
-    task({ ledger, place, modelIds }),
+    task({ ledger, place, modelNames }),
   );
 }
 

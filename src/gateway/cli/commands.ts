@@ -11,7 +11,10 @@ import {
 } from './flags.ts';
 
 /** Flags without a value that only some commands have, with their help. */
-export const switchHelp = { csv: 'print the result as CSV' } as const;
+export const switchHelp = {
+  csv: 'print the result as CSV',
+  'with-descendants': 'with --account: also what the accounts below it used',
+} as const;
 export type SwitchName = keyof typeof switchHelp;
 const isSwitch = (name: string): name is SwitchName => Object.hasOwn(switchHelp, name);
 
@@ -99,7 +102,7 @@ export const commands = {
   usage: {
     words: [],
     flags: ['by', 'since', 'until', 'account'],
-    switches: ['csv'],
+    switches: ['csv', 'with-descendants'],
     hasAdminApi: true,
     help: 'show requests, tokens and spend of a period',
   },

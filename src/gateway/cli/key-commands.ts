@@ -117,7 +117,7 @@ async function remarkUnknownModels(
   models: readonly string[],
 ): Promise<void> {
   if (models.length === 0) return;
-  const ids = await books.modelIds();
+  const ids = await books.modelNames();
   for (const name of models)
     if (ids.length > 0 && !ids.includes(name) && !parseEndpointModel(name) && !parseNamespacedName(name))
       writeNote(

@@ -86,8 +86,8 @@ export interface OperatorBooks {
   readonly ledger: OperatorLedger;
   /** Where the accounts are, for messages about missing ones. */
   readonly place: string;
-  /** Ids of the models of the configuration; empty where there is none. */
-  readonly modelIds: () => Promise<readonly string[]>;
+  /** Ids and aliases of the models of the configuration; empty where there is none. */
+  readonly modelNames: () => Promise<readonly string[]>;
 }
 
 /** The open database of a gateway, for commands. */

@@ -18,10 +18,13 @@ export async function showUsage(context: CommandContext): Promise<void> {
     throw new UsageError([`--since: expected a day up to ${period.until}, got ${period.since}`]);
   if (context.command.json && switches.includes('csv'))
     throw new UsageError(['--csv and --json exclude each other']);
+  const withDescendants = switches.includes('with-descendants');
+  if (withDescendants && account === undefined)
+    throw new UsageError(['--with-descendants needs --account NAME']);
   await withBooks(context, async (books) => {
     const { ledger } = books;
     const accountId = account === undefined ? undefined : (await findAccount(books, account)).id;
-    const query = { by, ...period, ...(accountId === undefined ? {} : { accountId }) };
+    const query = { by, ...period, ...(accountId === undefined ? {} : { accountId, withDescendants }) };
     const unsorted = (await ledger.usage(query)) ?? [];
     const names = new Map(
       by.includes('account') ? (await ledger.accounts()).map(({ id, name }) => [id, name]) : [],

@@ -87,10 +87,14 @@ export class GatewayFile {
     return this.#parseAndCheck((tables, sources) => readDatabaseUrl(tables, sources, this.#context.folder));
   }
 
-  /** The ids of the file's models and of the host's own. Rejects with `UsageError`. */
-  modelIds(): Promise<string[]> {
-    return this.#parseAndCheck(({ declaredIds: named }) =>
-      Promise.resolve([...named.models, ...(this.#context.residentIds ?? [])]),
+  /** The ids and aliases of the file's models, and the ids of the host's own. Rejects with `UsageError`. */
+  modelNames(): Promise<string[]> {
+    return this.#parseAndCheck(({ declaredIds: named, aliases }) =>
+      Promise.resolve([
+        ...named.models,
+        ...aliases.map(({ value }) => value.name),
+        ...(this.#context.residentIds ?? []),
+      ]),
     );
   }
 

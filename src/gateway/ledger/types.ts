@@ -215,6 +215,8 @@ export interface Ledger {
   /** Adds credits. A negative amount corrects a mistake; it cannot exceed the free balance. */
   credit(account: string, amount: Nano, note?: string): Promise<AccountRow>;
   accounts(): Promise<AccountRow[]>;
+  /** @param account id or name @throws LedgerError */
+  account(account: string): Promise<AccountRow>;
   updateAccount(account: string, changes: AccountChanges): Promise<AccountRow>;
   /** While an account is disabled, all its keys are refused. */
   setAccountDisabled(account: string, isDisabled: boolean): Promise<AccountRow>;

@@ -21,7 +21,7 @@ import { maxChanges } from '../ledger/change-log.ts';
 import type { AccountRow, KeyChanges } from '../ledger/types.ts';
 import type { Gateway } from '../open.ts';
 import { usageSchema, toUsageBody } from '../usage/bodies.ts';
-import { maxUsageLines, parseUsageQuery, usageParameters } from '../usage/parameters.ts';
+import { maxUsageLines, parseUsageQuery, tooManyLines, usageParameters } from '../usage/parameters.ts';
 import {
   budgetBody,
   changeAccountBody,
@@ -53,13 +53,7 @@ const notFound = { 404: refusal('No such account, key or budget.') };
 /** What operators do: accounts, keys, usage, configuration. Every change is logged under the operator's name. */
 export function createAdminPlane(gateway: AdminGateway): Plane {
   const { ledger } = gateway.admin;
-  const findAccount = async (idOrName: string): Promise<AccountRow> => {
-    const accounts = await ledger.accounts();
-    const found =
-      accounts.find(({ id }) => id === idOrName) ?? accounts.find(({ name: one }) => one === idOrName);
-    if (found) return found;
-    throw new HttpError(404, 'unknown_account', `There is no account '${idOrName.slice(0, 100)}'.`);
-  };
+  const findAccount = (idOrName: string): Promise<AccountRow> => ledger.account(idOrName);
   const accountIdIn = async (query: URLSearchParams) => {
     const account = query.get('account');
     return account === null ? undefined : (await findAccount(account)).id;
@@ -237,21 +231,24 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
       path: `${adminPrefix}/usage`,
       operationId: 'getUsage',
       summary: 'Requests, tokens and spend of all keys',
-      query: { ...usageParameters, account: 'Id or name of an account; default: all.' },
+      query: {
+        ...usageParameters,
+        ...accountParam,
+        descendants:
+          'With `account`: `true` for also the accounts below it. Default: false, that account alone.',
+      },
       responses: answers(usageSchema, notFound),
       async handle({ query: parameters }) {
+        readDescendants(parameters);
         const accountId = await accountIdIn(parameters);
         const rest = new URLSearchParams(parameters);
         rest.delete('account');
+        rest.delete('descendants');
         const query = parseUsageQuery(rest, new Date());
-        const lines = await ledger.usage({ ...query, ...(accountId ? { accountId } : {}) }, maxUsageLines);
-        if (lines) return Response.json(toUsageBody(query, lines));
-        throw new HttpError(
-          400,
-          'too_many_lines',
-          `The report has more than ${maxUsageLines} lines; ask for a shorter period, or by less.`,
-          { param: 'by' },
-        );
+        const account = accountId ? { accountId, withDescendants: readDescendants(parameters) } : {};
+        const lines = await ledger.usage({ ...query, ...account }, maxUsageLines);
+        if (!lines) throw tooManyLines();
+        return Response.json(toUsageBody(query, lines));
       },
     }),
     defineRoute({
@@ -295,11 +292,28 @@ const asOperator = (route: Route): Route => ({
     } catch (error) {
       if (error instanceof LedgerError) throw new HttpError(statuses[error.code], error.code, error.message);
       if (error instanceof WireError)
-        throw new HttpError(error.status, error.code ?? 'invalid_value', error.message);
+        throw new HttpError(
+          error.status,
+          error.code ?? 'invalid_value',
+          error.message,
+          error.violations ? { violations: error.violations } : {},
+        );
       throw error;
     }
   },
 });
+
+/** @throws HttpError */
+function readDescendants(query: URLSearchParams): boolean {
+  const text = query.get('descendants') ?? 'false';
+  const violations: Violation[] = [];
+  if (text !== 'true' && text !== 'false')
+    violations.push({ path: 'descendants', message: `expected true or false, got '${text.slice(0, 60)}'` });
+  if (text === 'true' && query.get('account') === null)
+    violations.push({ path: 'descendants', message: 'expected only with `account`' });
+  if (violations.length > 0) throw invalidBodyError(violations);
+  return text === 'true';
+}
 
 /** A misspelt parameter would widen the result. */
 function refuseUnknownParameters(query: URLSearchParams, known: readonly string[]): void {

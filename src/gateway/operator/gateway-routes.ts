@@ -3,8 +3,8 @@ import { defineRoute, type Route } from '../../http/route.ts';
 import { strictObject } from '../../http/schema/strict.ts';
 import type { Gateway } from '../open.ts';
 import { adminPrefix, answers, refusal } from './admin-answers.ts';
-import { listOf, reloadSchema, statusSchema } from './admin-schemas.ts';
-import { adminModelSchema, toAdminModelBody } from './provider-bodies.ts';
+import { reloadSchema, statusSchema } from './admin-schemas.ts';
+import { adminModelListSchema, toAdminModelBody } from './provider-bodies.ts';
 
 /** The gateway itself: its state, its configuration and its catalog. */
 export function gatewayRoutes({
@@ -60,9 +60,10 @@ export function gatewayRoutes({
       path: `${adminPrefix}/models`,
       operationId: 'listModels',
       summary: 'The catalog with its prices and deployments',
-      responses: answers(listOf(adminModelSchema, 'AdminModelList')),
+      responses: answers(adminModelListSchema),
       handle: () =>
         Response.json({
+          aliases: Object.fromEntries(admin.config().aliases),
           data: admin
             .models()
             .map((model) => toAdminModelBody(model, (provider, id) => admin.disabled.has(provider, id))),

@@ -1,6 +1,7 @@
 /** JSON of providers, their deployments and their credentials. */
 import { hash } from 'node:crypto';
 import { z } from 'zod';
+import { expected } from '../../http/schema/expected.ts';
 import { strictObject } from '../../http/schema/strict.ts';
 import { catalogModelSchema, toModelBody } from '../catalog/bodies.ts';
 import { type Deployment, type Model, type Provider, routingStrategies } from '../catalog/types.ts';
@@ -57,15 +58,15 @@ export const providerSchema = z
 
 export const providerSwitchBody = strictObject({
   disabled: z
-    .boolean({ error: 'expected true or false' })
+    .boolean({ error: expected('true or false') })
     .describe('true: no new requests are sent, until it is enabled; those under way end.'),
   model: z
-    .string({ error: 'expected a text' })
+    .string({ error: expected('a text') })
     .min(1, 'must not be empty')
     .optional()
     .describe('Id of a model: only its deployments at this provider. Default: all of the provider.'),
   note: z
-    .string({ error: 'expected a text' })
+    .string({ error: expected('a text') })
     .min(1, 'must not be empty')
     .max(500, 'must have at most 500 characters')
     .optional()
@@ -89,7 +90,7 @@ export const credentialSchema = z
   .meta({ id: 'ProviderCredential' });
 
 const { pricing } = catalogModelSchema.shape;
-export const adminModelSchema = catalogModelSchema
+const adminModelSchema = catalogModelSchema
   .extend({
     routing: z
       .object({ strategy: z.enum(routingStrategies), sticky: z.boolean() })
@@ -108,6 +109,15 @@ export const adminModelSchema = catalogModelSchema
     ),
   })
   .meta({ id: 'AdminModel' });
+
+export const adminModelListSchema = z
+  .object({
+    data: z.array(adminModelSchema),
+    aliases: z
+      .record(z.string(), z.string())
+      .describe('Alias names, and the ids of the models that they stand for.'),
+  })
+  .meta({ id: 'AdminModelList' });
 
 const toDisabledBody = (disabled: DisabledDeployment | undefined): z.infer<typeof disabledSchema> =>
   disabled ? { at: disabled.at, by: disabled.by, note: disabled.note ?? null } : null;
