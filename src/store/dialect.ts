@@ -18,12 +18,19 @@ export interface Connection extends DatabaseConnection {
   run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> | Promise<QueryResult<R>>;
   /** Begins a transaction with the write lock: no other connection or process writes until `commit` or `rollback`. */
   begin(): Promise<void>;
-  /** @param syncInline sync in this thread if the disk is fast: cheaper when the thread has nothing else to do */
-  commit(syncInline?: boolean): Promise<void>;
+  /** @param sync how SQLite syncs to the disk; default: in another thread. PostgreSQL always syncs before this resolves. */
+  commit(sync?: CommitSync): Promise<void>;
   /** Never rejects: a connection that cannot roll back is closed, and the database rolls back. */
   rollback(): Promise<void>;
   release(): void;
 }
+
+/**
+ * When a commit of SQLite is synced to the disk: by another thread before it resolves; by this thread before it resolves,
+ * if the disk is fast, which is cheaper when the thread has nothing else to do; or after it resolved, with the next commit,
+ * by `Database.sync` or a few ms later. What is not synced survives a crash of the process, not of the machine.
+ */
+export type CommitSync = 'background' | 'inline' | 'later';
 
 /** A pool of connections. */
 export interface ConnectionPool {
@@ -37,6 +44,8 @@ export interface Database {
   readonly readPool: ConnectionPool;
   /** Write connections are limited: acquiring a second one before releasing the first may deadlock. */
   readonly writePool: ConnectionPool;
+  /** Makes durable what was committed to be synced later. Rejects with `StoreError` `storage_unsure`. */
+  sync(): Promise<void>;
 }
 
 /** Options; the defaults are those of the agent plane's store. */

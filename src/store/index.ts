@@ -1,7 +1,7 @@
 export { retry } from './retry.ts';
 /** Public exports of the store. */
 export { closeDatabase, openDatabase } from './database.ts';
-export { type Connection, type Database, createDialect } from './dialect.ts';
+export { type CommitSync, type Connection, type Database, createDialect } from './dialect.ts';
 export { StoreError } from './errors.ts';
 export { runMigrations } from './migrate.ts';
 export type { Tables } from './schema.ts';

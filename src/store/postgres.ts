@@ -86,6 +86,7 @@ export function openPostgres(
     kind: 'postgres',
     readPool: connections(maxReadConnections),
     writePool: connections(maxWriters ?? 1),
+    sync: () => Promise.resolve(),
   };
 }
 

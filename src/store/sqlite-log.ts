@@ -23,6 +23,9 @@ export class SqliteLog {
     return this.#runningSync;
   }
 
+  /** Set while commits wait for a later sync; syncs them. */
+  flush: (() => Promise<void>) | undefined;
+
   /** Whether the last sync was fast enough to sync in this thread. */
   get isFast(): boolean {
     return this.#isFast;

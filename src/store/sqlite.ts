@@ -4,6 +4,7 @@ import type { CompiledQuery, QueryResult } from 'kysely';
 import { errorMessage } from '../util/error-message.ts';
 import { sleep } from '../util/sleep.ts';
 import {
+  type CommitSync,
   type Connection,
   type ConnectionPool,
   type Database,
@@ -17,6 +18,8 @@ import { SqliteLog } from './sqlite-log.ts';
 
 /** How long to wait for a lock of another process, in ms. SQLite's own busy timeout would block the event loop. */
 const maxLockWaitMs = 10_000;
+/** How long a commit that is synced later waits for another one to share its sync, in ms. */
+const maxSyncDelayMs = 5;
 /** Size limit of the write-ahead log, in bytes: a larger log is truncated to this at a checkpoint. */
 const maxLogBytes = 64 * 1024 * 1024;
 /** Pages in the log that trigger a checkpoint, for thousands of commits a second that change the same pages. */
@@ -43,6 +46,7 @@ export async function openSqlite(path: string, options: DatabaseOptions = {}): P
       kind: 'sqlite',
       writePool: singleConnectionPool(writing),
       readPool: singleConnectionPool(reading),
+      sync: () => writing.sync(),
     };
   } catch (error) {
     writing.close();
@@ -112,6 +116,7 @@ class SqliteConnection implements Connection {
 
   /** Set when commits are synced to the disk in another thread. */
   readonly log: SqliteLog | undefined;
+  #syncTimer: NodeJS.Timeout | undefined;
   /** A sync failed: earlier commits may be lost if the machine stops. */
   #isUnsure = false;
   readonly #isReadOnly: boolean;
@@ -143,7 +148,8 @@ class SqliteConnection implements Connection {
     try {
       const result = await retryWhileBusy(() => this.#run<R>(sql, parameters));
       // The rows may belong to a commit that is not durable yet, so wait for its sync. The writer gets a sync error.
-      if (this.log?.runningSync) await this.log.runningSync.catch(() => undefined);
+      const syncing = this.log?.flush?.() ?? this.log?.runningSync;
+      if (syncing) await syncing.catch(() => undefined);
       return result;
     } catch (error) {
       throw explainSqlite(error, this.#path);
@@ -195,19 +201,44 @@ class SqliteConnection implements Connection {
     }
   }
 
-  async commit(syncInline = false): Promise<void> {
+  async commit(sync: CommitSync = 'background'): Promise<void> {
     if (this.#transaction?.failure) throw this.#transaction.failure;
     try {
       this.#db.exec('commit');
       this.#transaction = undefined;
-      if (syncInline && this.log?.isFast) this.#syncLogInline();
+      if (sync === 'later') this.#syncLogLater();
+      else if (sync === 'inline' && this.log?.isFast) this.#syncLogInline();
       else await this.#syncLog();
     } catch (error) {
       throw explainSqlite(error, this.#path);
     }
   }
 
+  async sync(): Promise<void> {
+    const { log } = this;
+    if (log?.flush) await log.flush();
+    else await log?.runningSync?.catch(() => undefined);
+    // An earlier sync may have failed that nobody waited for.
+    if (this.#isUnsure) this.#checkpointAfterFailedSync('an earlier write failed');
+  }
+
+  #syncLogLater(): void {
+    const { log } = this;
+    if (!log || log.flush) return;
+    log.flush = () => this.#syncLog();
+    this.#syncTimer = setTimeout(() => {
+      log.flush?.().catch(() => undefined);
+    }, maxSyncDelayMs);
+  }
+
+  /** A sync covers the commits that wait for one. */
+  #endSyncDelay(): void {
+    clearTimeout(this.#syncTimer);
+    if (this.log) this.log.flush = undefined;
+  }
+
   async #syncLog(): Promise<void> {
+    this.#endSyncDelay();
     try {
       await this.log?.sync();
     } catch (cause) {
@@ -216,6 +247,7 @@ class SqliteConnection implements Connection {
   }
 
   #syncLogInline(): void {
+    this.#endSyncDelay();
     try {
       this.log?.syncInline();
     } catch (cause) {
@@ -256,6 +288,7 @@ class SqliteConnection implements Connection {
 
   close(): void {
     if (!this.#db.isOpen) return;
+    if (!this.#isReadOnly) this.#endSyncDelay();
     if (!this.#isReadOnly) this.log?.close();
     this.#db.close();
   }

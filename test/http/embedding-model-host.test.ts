@@ -63,7 +63,10 @@ describe('the real host with --embedding-model', () => {
     expect(ps.models.map(({ name }) => name)).toEqual(['toy:latest', 'bert:latest']);
     for (const { size_vram: bytes } of ps.models) expect(bytes).toBeGreaterThan(10_000);
     const deleted = await fetch(`${url}/api/delete`, { method: 'DELETE', body: '{"model":"bert"}' });
-    expect([deleted.status, await deleted.text()]).toEqual([409, expect.stringContaining('resident')]);
+    expect([deleted.status, await deleted.text()]).toEqual([
+      409,
+      expect.stringContaining('is the embedding model, which stays loaded'),
+    ]);
     host.kill('SIGTERM');
     expect(await host.exit).toEqual({ code: 0, signal: null });
     expect(host.output.stderr).toMatch(/embeddings: model tiny-bert \(bert/);

@@ -140,7 +140,9 @@ test('clients that leave while their model loads, at whatever stage, disturb nob
 
 test('a model whose file is deleted goes on while it is loaded, and is gone afterwards', async () => {
   const text = await textOf('toy', 20);
-  await expect(ollama.delete({ model: 'toy' })).rejects.toThrow(/loaded beside it.*keep_alive 0/);
+  await expect(ollama.delete({ model: 'toy' })).rejects.toThrow(
+    /loaded beside the resident model.*keep_alive 0/,
+  );
   rmSync(join(folder, 'models/toy.gguf'));
   expect(await textOf('tiny-qwen3', 20)).toBe(text);
   // Another model takes its place, and then its name means nothing.

@@ -10,7 +10,7 @@ import { gatewayMain } from '../../src/gateway/cli/main.ts';
 import { formatDollars, parseNanodollars } from '../../src/gateway/ledger/money.ts';
 import { openGatewayDatabase } from '../../src/gateway/cli/gateway-database.ts';
 import type { CliEnvironment, ServeOptions } from '../../src/gateway/cli/types.ts';
-import { ledgerOn, reservation, settlement } from '../support/ledger.ts';
+import { ledgerOn, payerOf, reservation, settlement } from '../support/ledger.ts';
 
 let folder = '';
 let database = '';
@@ -378,6 +378,49 @@ TOTAL  3         48      9       12          $0.001234568
     expect((await onBooks('key', 'list', '--csv')).err).toContain(
       '--csv does not belong to the command key list',
     );
+  });
+});
+
+describe('archives', () => {
+  test('are made and verified; faults exit with 1', async () => {
+    const now = () => new Date('2026-11-02T12:00:00.000Z');
+    const opened = await ledgerOn(database, { now });
+    const payer = await payerOf(opened.ledger, { credit: 10n ** 9n });
+    const requested = reservation(payer, 2_000_000n);
+    await opened.ledger.reserve(requested);
+    await opened.ledger.settle(requested.requestId, settlement(1_000_000n));
+    await opened.close();
+    const to = await mkdtemp(join(folder, 'archives-'));
+
+    expect(await onBooks('ledger', 'archive', to, '--before', '2026-11-10')).toMatchObject({
+      code: 0,
+      out: `1 request of 1 day archived in ${to}; keep the files, \`ledger verify\` checks them\n`,
+      err: 'lathe: 2026-11-02: 1 request in archive-2026-11-02.jsonl.gz\n',
+    });
+    expect(await onBooks('ledger', 'archive', to, '--before', '2026-11-10')).toMatchObject({
+      code: 0,
+      out: 'nothing to archive: no request ended before 2026-11-10\n',
+    });
+    expect(await onBooks('ledger', 'audit')).toMatchObject({ code: 0 });
+    expect(await onBooks('ledger', 'verify', to)).toMatchObject({
+      code: 0,
+      out: 'the archives agree with the ledger: 1 archived day, 1 request\n',
+    });
+    await writeFile(join(to, 'archive-2026-11-02.jsonl.gz'), 'damaged');
+    const damaged = await onBooks('ledger', 'verify', to);
+    expect(damaged).toMatchObject({ code: 1, err: 'lathe: the archives differ from the ledger: 1 fault\n' });
+    expect(damaged.out).toContain('has the SHA-256');
+  });
+
+  test.each([
+    [['missing', '--before', '2026-01-01'], /there is no folder missing: create it first/],
+    [['.', '--before', '2026-02-30'], /--before: expected a day such as 2026-01-31, got '2026-02-30'/],
+    [['.', '--before', '2999-01-01'], /requests of .* and later stay/],
+    [['.'], /ledger archive needs --before DAY/],
+  ])('%j is refused', async (words, message) => {
+    const refused = await onBooks('ledger', 'archive', ...words);
+    expect(refused.code).not.toBe(0);
+    expect(refused.err).toMatch(message);
   });
 });
 

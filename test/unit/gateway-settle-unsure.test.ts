@@ -27,20 +27,24 @@ afterAll(async () => {
 const cost = nanoOf({ fresh: 11, output: 7 });
 const unsure = () => new StoreError('storage_unsure', 'the connection was lost while it was saving');
 
-/** A gateway whose ledger uses the given `settle`. */
-async function gatewayWith(settle: (real: Ledger) => Ledger['settle'], stream = false) {
+/** A gateway whose ledger uses the given `settle` and `syncHolds`. */
+async function gatewayWith(
+  settle: (real: Ledger) => Ledger['settle'],
+  stream = false,
+  syncHolds?: Ledger['syncHolds'],
+) {
   const seen = createSpanRecorder();
   const provider = await fakeProvider([{ say: { text: 'Yes.', usage: { input: 11, output: 7 } } }]);
   const books = await ledgerOn(freshSqlite());
   const { ledger: real, store } = books;
   const ledger: Ledger = Object.assign(
     Object.fromEntries(
-      (['reserve', 'release', 'recordRefusal', 'findClaim', 'findKey'] as const).map((name) => [
+      (['reserve', 'syncHolds', 'release', 'recordRefusal', 'findClaim', 'findKey'] as const).map((name) => [
         name,
         (real[name] as (...given: unknown[]) => unknown).bind(real),
       ]),
     ) as unknown as Ledger,
-    { settle: settle(real) },
+    { settle: settle(real), ...(syncHolds ? { syncHolds } : {}) },
   );
   const config = configOf(soldAt(provider));
   const transport = new UndiciTransport();
@@ -134,4 +138,16 @@ it('reports the charged amount when another gateway considered it dead and settl
   expect(given.cost).toBe(5n);
   expect(given.row.charged).toBe(5n);
   expect(given.span).toEqual({ cost: 5n, outcome: 'ok', status: 200 });
+});
+
+it('sends nothing of a stream whose hold cannot be synced to the disk, and charges nothing', async () => {
+  const given = await gatewayWith(
+    (real) => real.settle.bind(real),
+    true,
+    () => Promise.reject(unsure()),
+  );
+  expect(given.response.status).toBe(503);
+  expect(given.text).not.toContain('Yes.');
+  expect(given.text).toContain('storage_unsure');
+  expect(given.row).toMatchObject({ ended: 'released', charged: 0n });
 });

@@ -5,6 +5,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { CompiledQuery } from 'kysely';
 import { afterEach, describe, expect, it } from 'vitest';
 import { openSqlite } from '../../src/store/sqlite.ts';
+import type { CommitSync } from '../../src/store/index.ts';
 import { SqliteLog } from '../../src/store/sqlite-log.ts';
 
 const undo: (() => unknown)[] = [];
@@ -25,15 +26,15 @@ async function opened() {
   const reader = await database.readPool.acquire();
   const run = (sql: string) => writer.executeQuery(CompiledQuery.raw(sql));
   await run('create table t (n integer)');
-  const insert = async (n: number) => {
+  const insert = async (n: number, sync?: CommitSync) => {
     await writer.begin();
     await run(`insert into t values (${n})`);
-    await writer.commit();
+    await writer.commit(sync);
   };
   const { log } = writer as unknown as { log: SqliteLog };
   const read = async () =>
     (await reader.executeQuery<{ n: number }>(CompiledQuery.raw('select n from t'))).rows.map(({ n }) => n);
-  return { path, log, insert, read };
+  return { path, log, insert, read, sync: () => database.sync() };
 }
 
 /** Delays syncs until `go`, and counts the requested ones. */
@@ -116,5 +117,65 @@ describe("SQLite's commits, synced from another thread", () => {
   it('are really synced', async () => {
     const { path } = await opened();
     await new SqliteLog(path).sync();
+  });
+});
+
+describe("SQLite's commits that are synced later", () => {
+  it('resolve before they are on the disk, and are synced together soon after', async () => {
+    const { log, insert } = await opened();
+    const slow = slowed(log);
+    await insert(1, 'later');
+    await insert(2, 'later');
+    expect(slow.requestedSyncs).toBe(0);
+    await expect.poll(() => slow.requestedSyncs).toBe(1);
+    slow.go();
+  });
+
+  it('are synced by the next commit that is', async () => {
+    const { log, insert, sync } = await opened();
+    const slow = slowed(log);
+    await insert(1, 'later');
+    const inserting = insert(2);
+    await later();
+    slow.go();
+    await inserting;
+    await sync();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(slow.requestedSyncs).toBe(1);
+  });
+
+  it.each(['sync', 'read'] as const)('are on the disk after a %s', async (name) => {
+    const { log, insert, ...database } = await opened();
+    const slow = slowed(log);
+    await insert(1, 'later');
+    let isDone = false;
+    const doing = database[name]().then(() => {
+      isDone = true;
+    });
+    await later();
+    expect({ isDone, requestedSyncs: slow.requestedSyncs }).toEqual({ isDone: false, requestedSyncs: 1 });
+    slow.go();
+    await doing;
+  });
+
+  it('are reported as unsure by every sync and commit until the log can be checkpointed', async () => {
+    const { path, log, insert, read, sync } = await opened();
+    await insert(1);
+    // An open read transaction prevents the checkpoint.
+    const other = new DatabaseSync(path);
+    undo.push(() => other.isOpen && other.close());
+    other.exec('begin; select * from t');
+    let failures = 0;
+    log.sync = () => {
+      failures += 1;
+      return Promise.reject(new Error('the disk is ill'));
+    };
+    await insert(2, 'later');
+    await expect.poll(() => failures).toBe(1);
+    await expect(sync()).rejects.toMatchObject({ code: 'storage_unsure' });
+    await expect(insert(3, 'later')).rejects.toMatchObject({ code: 'storage_unsure' });
+    other.close();
+    await sync();
+    expect(await read()).toEqual([1, 2]);
   });
 });

@@ -127,6 +127,17 @@ export const commands = {
     help: 'list changes of accounts and keys, the newest first',
   },
   'ledger audit': { words: [], flags: [], help: 'check the consistency of the ledger' },
+  'ledger archive': {
+    words: ['DIR'],
+    flags: ['before'],
+    needed: ['before'],
+    help: 'move the requests of old days to files, one for each day; their sums stay in the ledger',
+  },
+  'ledger verify': {
+    words: ['DIR'],
+    flags: [],
+    help: 'compare the files of `ledger archive` with the ledger',
+  },
   'catalog check': { words: [], flags: [], help: 'check the configuration and show its models' },
   'catalog import': {
     words: ['PRICES'],

@@ -49,6 +49,13 @@ const parseOneOf =
     throw new RangeError(`expected ${choices.join(' or ')}, got '${value}'`);
   };
 
+const parseDay = (value: string): string => {
+  const time = /^\d{4}-\d\d-\d\d$/.test(value) ? Date.parse(value) : Number.NaN;
+  // A day that does not exist, such as 2026-02-30, is read as another one.
+  if (!Number.isNaN(time) && new Date(time).toISOString().startsWith(value)) return value;
+  throw new RangeError(`expected a day such as 2026-01-31, got '${value.slice(0, 60)}'`);
+};
+
 const parseFraction = (value: string): number => {
   const number = /^(?:\d+(?:\.\d*)?|\.\d+)$/.test(value) ? Number(value) : Number.NaN;
   if (number >= 0 && number <= 1) return number;
@@ -193,6 +200,11 @@ export const flags = {
     value: 'N',
     help: "the key's own limit of concurrent requests, or none: concurrency of the configuration",
     read: parseOr('none', parseIntegerBetween(1, maxKeyLimits.concurrency, ' requests')),
+  },
+  before: {
+    value: 'DAY',
+    help: 'the first day that stays in the database, in UTC, such as 2026-01-31',
+    read: parseDay,
   },
   limit: {
     value: 'N',

@@ -1,7 +1,17 @@
+import { stat } from 'node:fs/promises';
 import { StartError } from '../../cli/start-error.ts';
 import { printable } from '../../terminal/printable.ts';
 import { pluralize } from '../../words/count.ts';
-import { writeResult, readConfig, type CommandContext, withDatabase } from './command-context.ts';
+import type { ArchivedDay } from '../ledger/archive.ts';
+import {
+  type CommandContext,
+  positional,
+  readConfig,
+  requireFlag,
+  withDatabase,
+  writeNote,
+  writeResult,
+} from './command-context.ts';
 import type { GatewayDatabase } from './types.ts';
 
 /** `ledger audit`: exits with an error if the ledger is inconsistent. */
@@ -19,6 +29,51 @@ export function auditLedger(session: CommandContext): Promise<void> {
     writeResult(session, body, `${lines.join('\n')}\n`);
     if (!ok) throw new StartError(`the ledger is inconsistent: ${pluralize(faults.length, 'fault')}`);
   });
+}
+
+/** `ledger archive`. */
+export async function archiveLedger(session: CommandContext): Promise<void> {
+  const folder = await existingFolder(session);
+  const before = requireFlag(session.command.flags.before, 'before');
+  await withDatabase(session, async ({ ledger }) => {
+    const onDay = ({ day, file, requests }: ArchivedDay) =>
+      writeNote(session, `${day}: ${pluralize(requests, 'request')} in ${file}`);
+    const days = await ledger.archive({ before, folder, onDay });
+    const requests = days.reduce((sum, day) => sum + day.requests, 0);
+    const text =
+      days.length === 0
+        ? `nothing to archive: no request ended before ${before}\n`
+        : `${pluralize(requests, 'request')} of ${pluralize(days.length, 'day')} archived in ${folder}; keep the files, \`ledger verify\` checks them\n`;
+    writeResult(session, { days }, text);
+  });
+}
+
+/** `ledger verify`: exits with an error if a file is missing or differs from the ledger. */
+export async function verifyLedgerArchives(session: CommandContext): Promise<void> {
+  const folder = await existingFolder(session);
+  await withDatabase(session, async ({ ledger }) => {
+    const { days, requests, faults } = await ledger.verifyArchives(folder);
+    const summary = `${pluralize(days, 'archived day')}, ${pluralize(requests, 'request')}`;
+    const lines = [
+      faults.length === 0 ? `the archives agree with the ledger: ${summary}` : summary,
+      ...faults,
+    ];
+    writeResult(
+      session,
+      { ok: faults.length === 0, days, requests, faults },
+      `${lines.map(printable).join('\n')}\n`,
+    );
+    if (faults.length > 0)
+      throw new StartError(`the archives differ from the ledger: ${pluralize(faults.length, 'fault')}`);
+  });
+}
+
+/** The folder that the command names. @throws StartError when there is none */
+async function existingFolder(session: CommandContext): Promise<string> {
+  const folder = positional(session, 0);
+  const found = await stat(folder).catch(() => undefined);
+  if (!found?.isDirectory()) throw new StartError(`there is no folder ${folder}: create it first`);
+  return folder;
 }
 
 /** `secrets rotate`: exits with an error if a record cannot be decrypted. */

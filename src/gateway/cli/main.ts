@@ -12,7 +12,7 @@ import {
 } from './account-commands.ts';
 import { listBudgets, removeBudget, setBudget } from './budget-commands.ts';
 import { listChanges } from './changes-command.ts';
-import { auditLedger, rotateSecrets } from './ledger-commands.ts';
+import { archiveLedger, auditLedger, rotateSecrets, verifyLedgerArchives } from './ledger-commands.ts';
 import { checkCatalog } from './catalog-commands.ts';
 import { type CommandName, parseGatewayArgs } from './commands.ts';
 import { addEndpoint, listEndpoints, removeEndpoint } from './endpoint-commands.ts';
@@ -44,6 +44,8 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   changes: listChanges,
   usage: showUsage,
   'ledger audit': auditLedger,
+  'ledger archive': archiveLedger,
+  'ledger verify': verifyLedgerArchives,
   'catalog check': checkCatalog,
   'catalog import': importCatalog,
   'catalog diff': diffCatalog,

@@ -17,6 +17,8 @@ const usageDifferences = `select ${usageGroup.join(', ')}, ${usageSums.join(', '
   union all select ${usageGroup.map((name) => usageColumns[name]).join(', ')},
     ${usageSums.map((name) => `-(${usageColumns[name]})`).join(', ')}, 0, charged
     from gateway_requests where ended <> 'refused' and tag is not null`;
+/** Days with an archive: only the sums of every key are known. */
+const archivedDays = '(select day from gateway_archives)';
 
 /** Every check sums by account or key in one pass, so that each table is read once. */
 const checks: readonly AuditCheck[] = [
@@ -99,8 +101,9 @@ const checks: readonly AuditCheck[] = [
   },
   {
     query: `select api_key.id, api_key.spent, coalesce(paid.amount, 0) from gateway_keys as api_key
-      left join (select key_id, ${total('charged')} as amount from gateway_requests group by key_id) as paid
-        on paid.key_id = api_key.id
+      left join (select key_id, ${total('charged')} as amount from (
+          select key_id, charged from gateway_requests union all select key_id, spent from gateway_archived) as request
+        group by key_id) as paid on paid.key_id = api_key.id
       where api_key.spent <> coalesce(paid.amount, 0)`,
     describe: (subject, actual, expectedValue) =>
       `Key ${subject} has spent ${actual}; its requests were charged ${expectedValue}.`,
@@ -108,10 +111,29 @@ const checks: readonly AuditCheck[] = [
   {
     query: `select 'key ' || key_id || ', ' || day || ', ' || provider || ', ' || model || ', tag ''' || tag || '''',
         ${total('stored')}, ${total('charged')}
-      from (${usageDifferences}) as difference group by ${usageGroup.join(', ')}
+      from (${usageDifferences}) as difference where day not in ${archivedDays} group by ${usageGroup.join(', ')}
       having ${usageSums.map((name) => `sum(${name}) <> 0`).join(' or ')}`,
     describe: (subject, actual, expectedValue) =>
       `The usage of ${subject} differs from its requests: it has spent ${actual}, they were charged ${expectedValue}.`,
+  },
+  {
+    query: `select 'key ' || key_id || ', ' || day, ${total('stored')}, ${total('charged')}
+      from (${usageDifferences} union all
+        select key_id, day, '', '', '', account_id, -requests, 0, 0, 0, -spent, 0, spent from gateway_archived) as difference
+      where day in ${archivedDays} group by key_id, day having sum(requests) <> 0 or sum(spent) <> 0`,
+    describe: (subject, actual, expectedValue) =>
+      `The usage of ${subject} differs from its archived requests: it has spent ${actual}, they were charged ${expectedValue}.`,
+  },
+  {
+    query: `select day || ', account ' || account_id, ${total('entered')}, ${total('charged')} from (
+        select day, account_id, 0 as entered, -spent as charged from gateway_archived
+        union all select archive.day, entry.account_id, entry.amount, 0 from gateway_entries as entry
+          join gateway_archives as archive on entry.reference = 'archive-' || archive.day
+          join gateway_accounts as account on account.id = entry.account_id and account.kind = 'user'
+          where entry.kind = 'archive') as moved
+      group by day, account_id having sum(entered) <> sum(charged)`,
+    describe: (subject, actual, expectedValue) =>
+      `The archived entries of ${subject} add up to ${actual}; its archived requests to ${expectedValue}.`,
   },
   {
     query: `select budget.id, budget.held, ${total('hold.amount')} from gateway_budgets as budget

@@ -1,4 +1,4 @@
-import { StoreError } from '../../store/index.ts';
+import { type CommitSync, StoreError } from '../../store/index.ts';
 import { errorMessage } from '../../util/error-message.ts';
 import { type GatewayStore, toStorableText } from '../store/index.ts';
 import { Budgets } from '../budgets/budgets.ts';
@@ -6,6 +6,7 @@ import type { BudgetNotice } from '../budgets/notices.ts';
 import { Accounts } from './accounts.ts';
 import { ChangeLog } from './change-log.ts';
 import { Keys } from './keys.ts';
+import { archiveDays, verifyArchives } from './archive.ts';
 import { audit } from './audit.ts';
 import { Batcher, type OperationOutcome } from './batcher.ts';
 import { claimStatusOf, claimTtlMs, isExpired } from './ledger-batch.ts';
@@ -160,6 +161,10 @@ class StoredLedger implements Ledger {
     }
   }
 
+  syncHolds(): Promise<void> {
+    return this.#store.sync();
+  }
+
   async settle(requestId: string, settlement: Settlement): Promise<SettleResult> {
     const end = toRequestEndRow(requestId, 'settled', settlement, this.#store.time());
     const claim = claimOutcomeFor(settlement.answer, true);
@@ -225,6 +230,8 @@ class StoredLedger implements Ledger {
   budgets: Ledger['budgets'] = (account) => this.#budgets.list(account);
   changes: Ledger['changes'] = (accountId, limit) => this.#changeLog.list(accountId, limit);
   audit: Ledger['audit'] = () => audit(this.#store);
+  archive: Ledger['archive'] = (options) => archiveDays(this.#store, options);
+  verifyArchives: Ledger['verifyArchives'] = (folder) => verifyArchives(this.#store, folder);
 
   async recoverOrphanedHolds(): Promise<{ settled: number }> {
     let settled = 0;
@@ -332,7 +339,7 @@ class StoredLedger implements Ledger {
         const startedAt = Date.now();
         const { outcomes, notices } = await this.#store.batch(
           (connection) => this.#commit(connection, operations, replica),
-          operations.length === 1 && this.#hasSingleCaller(),
+          this.#syncOf(operations),
         );
         if (replica) this.#lastHeartbeatAt = startedAt;
         for (const notice of notices) this.#onBudgetNotice(notice);
@@ -342,6 +349,15 @@ class StoredLedger implements Ledger {
         if (unsureError !== error || attempt === maxCommitRetries) throw unsureError ?? error;
       }
     }
+  }
+
+  /**
+   * A hold need not be on the disk before its request is sent, only before something of the answer is: until then a crash of
+   * the machine costs the caller nothing. The claim of an idempotency key must be, since it allows the request.
+   */
+  #syncOf(operations: readonly Operation[]): CommitSync {
+    if (operations.every((one) => one.kind === 'reserve' && one.bodyHash === undefined)) return 'later';
+    return operations.length === 1 && this.#hasSingleCaller() ? 'inline' : 'background';
   }
 
   /** Whether at most one request is open, so that waiting for others to share a commit would only cost time. */

@@ -2,6 +2,7 @@ import type { LedgerState } from '../../tracing/index.ts';
 import type { Budget, NewBudget } from '../budgets/types.ts';
 import type { Cost, ReceiptReason, Usage } from '../../wires/core/types.ts';
 import type { Row } from '../store/index.ts';
+import type { ArchivedDay, verifyArchives } from './archive.ts';
 import type { UsageLine, UsageQuery } from '../usage/report.ts';
 
 /** An amount of money in nanodollars (1e-9 USD). */
@@ -197,7 +198,13 @@ export interface AuditReport {
  * first result.
  */
 export interface Ledger {
+  /**
+   * Holds the maximum cost of a request. The hold survives a crash of this process when this resolves; on SQLite, that of the
+   * machine after `syncHolds` or the next settled request.
+   */
   reserve(reservation: Reservation): Promise<ReserveResult>;
+  /** Makes the holds durable, before the first part of an answer is sent. Rejects with `StoreError` `storage_unsure`. */
+  syncHolds(): Promise<void>;
   /** Charges a request and ends its hold. A repeated call returns the first result. */
   settle(requestId: string, settlement: Settlement): Promise<SettleResult>;
   /** Returns the whole hold and records the request with cost zero. A settled request stays settled. */
@@ -246,6 +253,14 @@ export interface Ledger {
   changes(accountId: string | undefined, limit: number): Promise<ChangeRow[]>;
 
   audit(): Promise<AuditReport>;
+  /** See `archiveDays`. @throws LedgerError */
+  archive(options: {
+    before: string;
+    folder: string;
+    onDay?: (day: ArchivedDay) => void;
+  }): Promise<ArchivedDay[]>;
+  /** See `verifyArchives`. */
+  verifyArchives(folder: string): ReturnType<typeof verifyArchives>;
   state(): LedgerState;
   /**
    * Settles orphaned holds: those of gateways that died. They are charged by estimate. Each gateway writes a heartbeat

@@ -46,6 +46,7 @@ const statuses: Readonly<Record<LedgerErrorCode, number>> = {
   unknown_request: 404,
   account_exists: 409,
   balance_too_low: 409,
+  archive_missing: 409,
   invalid: 400,
 };
 const notFound = { 404: refusal('No such account, key or budget.') };

@@ -223,6 +223,11 @@ export class Hold {
     }
   }
 
+  /** Resolves when the hold survives a crash of the machine. Nothing of an answer is sent before. @throws StoreError */
+  sync(): Promise<void> {
+    return this.#ledger.syncHolds();
+  }
+
   /** Records the time of the answer's first byte. */
   markFirstByte(): void {
     this.#firstByteMs ??= performance.now() - this.#incoming.arrivedAt;

@@ -6,6 +6,7 @@ import type { StreamReceipt, StreamTranslation, StreamWriter } from '../../wires
 import { streamAnswer, streamHeaders } from './answers.ts';
 import { zeroCost } from './receipt.ts';
 import { OutgoingResponse, type FrameSource } from '../../http/deliver.ts';
+import type { Hold } from './hold.ts';
 import type { IncomingRequest } from './incoming-request.ts';
 import { LocalRelay, Relay, toUpstreamFailure } from './relay.ts';
 import { spanResultOf, clientGoneResult, recordAnswer } from './span.ts';
@@ -44,7 +45,7 @@ export async function answerStreamed(
   let started: StartedStream | OutgoingResponse | undefined;
   try {
     started = await tryCandidates(context, (reply, attempt) =>
-      startStream(attempt, reply, () => createRelay(reply, attempt.candidate, { writers, incoming })),
+      startStream(hold, attempt, reply, () => createRelay(reply, attempt.candidate, { writers, incoming })),
     );
   } finally {
     if (!started || started instanceof OutgoingResponse) context.finish();
@@ -81,6 +82,7 @@ function createRelay(
 }
 
 async function startStream(
+  hold: Hold,
   attempt: Attempt,
   reply: UpstreamReply,
   openRelay: () => Relay | LocalRelay,
@@ -92,6 +94,7 @@ async function startStream(
     while (head === '' && !done) ({ text: head, done } = await relay.next());
     const { failure } = relay.tally;
     if (failure && head === '') throw toUpstreamFailure(failure);
+    await hold.sync();
     return { attempt, relay, reply, head, done };
   } catch (error) {
     reply.cut();

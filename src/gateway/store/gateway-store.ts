@@ -3,6 +3,7 @@ import {
   retry,
   runMigrations,
   closeDatabase,
+  type CommitSync,
   type Connection,
   type Database,
   createDialect,
@@ -108,10 +109,15 @@ export class GatewayStore {
   /**
    * Same as `transaction`, for a few statements that run thousands of times a second: without Kysely, with a queue of its
    * own.
-   * @param commitInline sync to the disk in this thread, when nothing else waits: faster than a second thread
+   * @param sync when SQLite syncs it to the disk
    */
-  batch<T>(work: (connection: Connection) => T | Promise<T>, commitInline = false): Promise<T> {
-    return this.#track(() => this.#queues.batch(() => inTransaction(this.#database, work, commitInline)));
+  batch<T>(work: (connection: Connection) => T | Promise<T>, sync?: CommitSync): Promise<T> {
+    return this.#track(() => this.#queues.batch(() => inTransaction(this.#database, work, sync)));
+  }
+
+  /** Resolves when everything that was committed, also to be synced later, is durable. */
+  sync(): Promise<void> {
+    return this.#database.sync();
   }
 
   /** Waits for running work, then closes the database. New work is rejected. */
@@ -138,14 +144,14 @@ type SerialQueue = ReturnType<typeof createSerialQueue>;
 async function inTransaction<T>(
   database: Database,
   work: (connection: Connection) => T | Promise<T>,
-  commitInline: boolean,
+  sync: CommitSync | undefined,
 ): Promise<T> {
   const connection = await database.writePool.acquire();
   try {
     await connection.begin();
     try {
       const result = await work(connection);
-      await connection.commit(commitInline);
+      await connection.commit(sync);
       return result;
     } catch (error) {
       await connection.rollback();

@@ -122,7 +122,7 @@ export const columns = {
   gateway_transactions: {
     /** The request id, or a generated id. */
     reference: 'text',
-    /** `settle`, `crash`, `credit` or `include`; unique for each reference. */
+    /** `settle`, `credit`, `include`, or `archive`, the sum of what a day's archived requests moved; unique for each reference. */
     kind: 'text',
     at: 'text',
     note: 'text?',
@@ -206,6 +206,27 @@ export const columns = {
     claimed_at: 'text',
     /** A JSON object with status, headers and body. */
     answer: 'text?',
+  },
+  /** The days whose requests were moved to a file, with the entries that settled them. */
+  gateway_archives: {
+    /** As `2026-01-31`. */
+    day: 'text',
+    /** The name of the file. */
+    file: 'text',
+    /** SHA-256 of the file, hex. */
+    digest: 'text',
+    /** The requests in the file, and how many of them were removed from the database so far. */
+    requests: 'integer',
+    removed: 'integer',
+    created_at: 'text',
+  },
+  /** What the removed requests of a day add up to, by key; refused requests are not counted. */
+  gateway_archived: {
+    day: 'text',
+    key_id: 'text',
+    account_id: 'text',
+    requests: 'integer',
+    spent: 'integer',
   },
   /** The gateways that use this database. */
   gateway_replicas: {

@@ -8,7 +8,8 @@ import { up as keyLimits } from './006-key-limits.ts';
 import { up as budgetNotices } from './007-budget-notices.ts';
 import { up as configVersions } from './008-config-versions.ts';
 import { up as usageDays } from './009-usage-days.ts';
-import { up as disabledDeployments } from './010-disabled-deployments.ts';
+import { up as archives } from './010-archives.ts';
+import { up as disabledDeployments } from './011-disabled-deployments.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -21,5 +22,6 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '007-budget-notices': { up: budgetNotices },
   '008-config-versions': { up: configVersions },
   '009-usage-days': { up: usageDays },
-  '010-disabled-deployments': { up: disabledDeployments },
+  '010-archives': { up: archives },
+  '011-disabled-deployments': { up: disabledDeployments },
 };
