@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshSqlite } from '../support/databases.ts';
 import { wires } from '../support/gateway/asks.ts';
+import { gatewayCommandLine } from '../support/gateway/command-line.ts';
 import { gatewayProcess, type GatewayProcess } from '../support/gateway/gateways.ts';
 import { type FakeProvider, fakeProvider } from '../support/gateway/provider.ts';
 import { ask, customerOf, type Customer, Witness } from '../support/gateway/world.ts';
@@ -250,12 +251,52 @@ describe('credentials', () => {
   });
 });
 
+describe('commands of providers', () => {
+  const run = (line: string) =>
+    gatewayCommandLine([...line.split(' '), '--admin-url', adminUrls[0] ?? ''], {
+      LATHE_GATEWAY_ADMIN_TOKEN: token,
+    });
+
+  it('list, disable and enable them, and say where their keys come from', async () => {
+    const off = await run('provider disable west --model spare --note outage');
+    expect(off).toEqual({ out: 'spare at west is disabled\n', err: '', code: 0 });
+    const listed = await run('provider list');
+    expect(listed.out).toMatch(
+      /^PROVIDER +MODEL +STATE +BREAKER +COOLDOWN +RUNNING +LAST ERROR +LAST REQUEST\n/,
+    );
+    expect(listed.out).toMatch(/^east +both +active +closed +\S+(?: s)? +0 +502 \w+ 20\S+ +20\S+$/m);
+    expect(listed.out).toMatch(/^west +spare +disabled 20\S+ by admin:ada: outage +closed +- +0 +- +20\S+$/m);
+    expect(JSON.parse((await run('provider list --json')).out)).toEqual(
+      (await call('GET', '/providers')).body,
+    );
+    expect((await run('provider enable west --model spare')).out).toBe('spare at west is enabled\n');
+    expect(await asking('spare')).toEqual([200, 'west']);
+    expect((await run('provider disable nort')).err).toBe(
+      "lathe: The configuration has no provider 'nort'.\n",
+    );
+    const keysListed = await run('credential list');
+    expect(keysListed.out).toMatch(/^east +env +HOUSE_KEY +[0-9a-f]{8} +20\S+$/m);
+    expect(keysListed.out + listed.out).not.toContain(keys.east);
+    expect((await run('reload')).out).toBe('the configuration has not changed; version 2 is in force\n');
+    const nowhere = await gatewayCommandLine(['provider', 'list', '--config', config]);
+    expect(nowhere).toMatchObject({ code: 2, out: '' });
+    expect(nowhere.err).toContain(
+      'provider list works on a running gateway only: name it with --admin-url URL',
+    );
+  });
+});
+
 describe('the log of changes', () => {
   it('has reloads, refused configurations and wrong tokens; the state shows what is refused', async () => {
     const sound = (await call('GET', '/status')).body['config'];
     expect(sound).toMatchObject({ refused: null });
     writeFileSync(config, 'nonsense = 1\n[limits]\nretries = -1\n');
     expect((await call('POST', '/reload')).status).toBe(409);
+    const reload = await gatewayCommandLine(['reload', '--admin-url', adminUrls[0] ?? ''], {
+      LATHE_GATEWAY_ADMIN_TOKEN: token,
+    });
+    expect(reload).toMatchObject({ code: 1, out: '' });
+    expect(reload.err).toContain('the new one cannot be used: gateway.toml');
     expect((await call('GET', '/status')).body['config']).toMatchObject({
       ...(sound as object),
       refused: {

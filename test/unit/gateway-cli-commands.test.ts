@@ -196,6 +196,9 @@ describe('accounts and keys', () => {
     expect(made.out).toMatch(
       /^b_[0-9a-f]{16} allows \$5\.00 per month; it starts anew at 20\d\d-\d\d-\d\dT2[23]:00:00\.000Z\n$/,
     );
+    expect((await onBooks('budget', 'set', '--account', 'team', '--usd', '0', '--per', '12h')).err).toBe(
+      'lathe: a budget of 0 admits only requests that cost nothing\n',
+    );
     await onBooks('budget', 'set', '--account', 'team', '--usd', '0.5', '--per', '12h');
     await onBooks('budget', 'set', '--account', 'team', '--usd', '0.75', '--per', '12h');
     const { data } = (await json('budget', 'list')) as { data: Record<string, unknown>[] };
@@ -218,6 +221,7 @@ describe('accounts and keys', () => {
     expect(changes.map(({ action }) => action).toSorted()).toEqual([
       'account create',
       'budget remove',
+      'budget set',
       'budget set',
       'budget set',
     ]);

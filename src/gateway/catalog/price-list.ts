@@ -273,7 +273,8 @@ function toCard(
     return typeof pico === 'string' ? [`${name}: the price ${text} ${pico}`] : [];
   });
   if (wrong.length > 0) {
-    faults.push(...wrong);
+    // Several rates may have the same wrong price.
+    faults.push(...new Set(wrong));
     return undefined;
   }
   // Embeddings have no output.

@@ -8,6 +8,7 @@ import {
   positional,
   requireFlag,
   withBooks,
+  writeNote,
   writeResult,
 } from './command-context.ts';
 import type { OperatorBooks } from './types.ts';
@@ -34,6 +35,7 @@ export async function setBudget(context: CommandContext): Promise<void> {
       amount: requireFlag(usd, 'usd'),
       ...(timeZone === undefined ? {} : { timeZone }),
     });
+    if (budget.amount === 0n) writeNote(context, 'a budget of 0 admits only requests that cost nothing');
     const resets = budget.resetsAt === undefined ? '' : `; it starts anew at ${budget.resetsAt}`;
     writeResult(
       context,

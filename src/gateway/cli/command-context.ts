@@ -4,6 +4,7 @@ import { formatJson } from '../../terminal/printable.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from '../../cli/data-dir.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
+import type { HostAddress } from '../../host-client/http.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { GatewayFile } from '../config/gateway-file.ts';
 import { isPublicPlainHttp } from '../config/remarks.ts';
@@ -11,6 +12,7 @@ import { redactDatabaseUrl } from '../config/redact-database-url.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { AccountRow } from '../ledger/types.ts';
 import { adminUrlIn, adminUrlVariable, readAdminAddress } from './admin-address.ts';
+import { AdminApi } from './admin-api.ts';
 import { AdminLedger } from './admin-ledger.ts';
 import type { RunCommand } from './commands.ts';
 import type { CliEnvironment, GatewayDatabase, OperatorBooks } from './types.ts';
@@ -79,6 +81,22 @@ export async function withDatabase(
   await openDatabase(context, { database, masterKeys }, (books) => task({ ...books, place }));
 }
 
+async function findAdminAddress(context: CommandContext): Promise<HostAddress | undefined> {
+  const address = await readAdminAddress(context.command.flags, context.environment.env);
+  if (address && isPublicPlainHttp(address.url))
+    writeNote(context, `the operator's token is sent to ${address.url} over plain http`);
+  return address;
+}
+
+/** The admin API, for commands about what only a running gateway knows. @throws UsageError where none is named */
+export async function requireAdminApi(context: CommandContext): Promise<AdminApi> {
+  const address = await findAdminAddress(context);
+  if (address) return new AdminApi(address);
+  throw new UsageError([
+    `${context.command.name} works on a running gateway only: name it with --admin-url URL, or ${adminUrlVariable} without --config and --database`,
+  ]);
+}
+
 /**
  * Runs work with the ledger that the command line names, then closes it: of the gateway of `--admin-url`, or else of a database.
  * @throws UsageError; StartError where there is no database, unless `canCreate`
@@ -88,11 +106,9 @@ export async function withBooks(
   task: (books: OperatorBooks) => Promise<void>,
   { canCreate = false }: { canCreate?: boolean } = {},
 ): Promise<void> {
-  const address = await readAdminAddress(context.command.flags, context.environment.env);
+  const address = await findAdminAddress(context);
   if (address) {
-    if (isPublicPlainHttp(address.url))
-      writeNote(context, `the operator's token is sent to ${address.url} over plain http`);
-    const ledger = new AdminLedger(address);
+    const ledger = new AdminLedger(new AdminApi(address));
     const place = `in the gateway at ${address.url}; \`account create NAME\` creates one`;
     await task({ ledger, place, modelNames: () => ledger.modelNames() });
     return;

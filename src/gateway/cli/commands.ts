@@ -138,6 +138,36 @@ export const commands = {
     flags: [],
     help: 'compare the files of `ledger archive` with the ledger',
   },
+  'provider list': {
+    words: [],
+    flags: [],
+    hasAdminApi: true,
+    help: 'list the providers of a running gateway and the health of their deployments',
+  },
+  'provider disable': {
+    words: ['ID'],
+    flags: ['model', 'note'],
+    hasAdminApi: true,
+    help: 'send no more requests to a provider, or to one model at it, until it is enabled',
+  },
+  'provider enable': {
+    words: ['ID'],
+    flags: ['model'],
+    hasAdminApi: true,
+    help: 'enable a disabled provider, or one model at it',
+  },
+  'credential list': {
+    words: [],
+    flags: [],
+    hasAdminApi: true,
+    help: "list where the providers' keys of a running gateway come from, and which ones are in force",
+  },
+  reload: {
+    words: [],
+    flags: [],
+    hasAdminApi: true,
+    help: 'have a running gateway read its configuration again',
+  },
   'catalog check': { words: [], flags: [], help: 'check the configuration and show its models' },
   'catalog import': {
     words: ['PRICES'],

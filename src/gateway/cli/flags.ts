@@ -150,7 +150,7 @@ export const flags = {
     help: "the account's included allowance; it is spent before credits",
     read: parseUsd,
   },
-  note: { value: 'TEXT', help: 'the reason, recorded in the ledger', read: parseText },
+  note: { value: 'TEXT', help: 'the reason, recorded with the change', read: parseText },
   account: { value: 'NAME', help: 'the account, by name or id', read: parseText },
   label: { value: 'TEXT', help: 'what the key is for', read: parseText },
   parent: {
@@ -181,6 +181,7 @@ export const flags = {
     help: 'a time from now (90d, 12h), a date (2030-01-31) or never',
     read: parseOr('never', parseExpiry),
   },
+  model: { value: 'ID', help: 'only this model at the provider', read: parseText },
   models: {
     value: 'ID,ID',
     help: 'the only models that the key may use, or that are imported, or all',

@@ -19,6 +19,13 @@ import { addEndpoint, listEndpoints, removeEndpoint } from './endpoint-commands.
 import { gatewayHelp } from './help.ts';
 import { createKey, disableKey, enableKey, listKeys, revokeKey, updateKey } from './key-commands.ts';
 import { diffCatalog, importCatalog } from './price-commands.ts';
+import {
+  disableProvider,
+  enableProvider,
+  listCredentials,
+  listProviders,
+  reloadGateway,
+} from './provider-commands.ts';
 import { serve } from './serve-command.ts';
 import { showUsage } from './usage-command.ts';
 import type { CommandContext } from './command-context.ts';
@@ -46,6 +53,11 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'ledger audit': auditLedger,
   'ledger archive': archiveLedger,
   'ledger verify': verifyLedgerArchives,
+  'provider list': listProviders,
+  'provider disable': disableProvider,
+  'provider enable': enableProvider,
+  'credential list': listCredentials,
+  reload: reloadGateway,
   'catalog check': checkCatalog,
   'catalog import': importCatalog,
   'catalog diff': diffCatalog,

@@ -116,7 +116,7 @@ async function readList(context: CommandContext): Promise<{ readonly models: rea
   }
   const list = readPriceList(text);
   if (typeof list === 'string') throw new UsageError([`${path}: ${list}`]);
-  for (const fault of new Set(list.faults)) writeNote(context, printable(`${path}: ${fault}`));
+  for (const fault of list.faults) writeNote(context, printable(`${path}: ${fault}`));
   return list;
 }
 
