@@ -98,6 +98,8 @@ export interface ConfigState {
   readonly version: number;
   /** Whether it is the newest version of the database's gateways. */
   readonly isNewest: boolean;
+  /** Set while what the files say cannot be used: since when, and why. */
+  readonly refused?: { readonly at: string; readonly faults: readonly string[] } | undefined;
   /** Number of reloads by their result. */
   readonly reloads: Readonly<Record<'replaced' | 'unchanged' | 'refused', number>>;
 }
@@ -110,3 +112,11 @@ export interface GatewayState extends LedgerState {
   /** The breakers of operators' models that were asked since the start. */
   readonly breakers: readonly BreakerEvent[];
 }
+
+/** What a notice for the operator is about, as members of a JSON log. `code` names its kind. */
+export type NoticeMembers = { readonly code: string } & Readonly<
+  Record<string, string | number | boolean | undefined>
+>;
+
+/** Is told a message for the operator: one sentence, and what it is about where programs may react to it. */
+export type NoticeHandler = (message: string, members?: NoticeMembers) => void;

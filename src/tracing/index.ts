@@ -13,6 +13,8 @@ export {
   type GatewayState,
   type HedgeEvent,
   type LedgerState,
+  type NoticeHandler,
+  type NoticeMembers,
 } from './gateway-observer.ts';
 export {
   type CompletionAttributes,

@@ -113,7 +113,14 @@ auto = "m"
 `;
     const { models, aliases, providers } = await configOf(source);
     expect(providers).toEqual([
-      { id: 'p', wire: 'openai-chat', baseUrls: ['https://p.test/v1'], apiKey: 'sk-test', access: 'house' },
+      {
+        id: 'p',
+        wire: 'openai-chat',
+        baseUrls: ['https://p.test/v1'],
+        apiKey: 'sk-test',
+        apiKeySource: { kind: 'env', name: 'KEY' },
+        access: 'house',
+      },
     ]);
     expect(models[0]).toMatchObject({
       id: 'm',
@@ -252,7 +259,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     const bare = fileOf(source, { KEY: undefined });
     expect(await bare.database()).toBeUndefined();
     expect(await bare.masterKeys()).toHaveLength(1);
-    expect(await bare.modelIds()).toEqual(['m']);
+    expect(await bare.modelNames()).toEqual(['m']);
     expect(await faults(bare.config())).toHaveLength(1);
   });
 

@@ -30,7 +30,7 @@ const modelsDev = {
       },
       painter: { id: 'painter', modalities: { output: ['image'] }, cost: { input: 1, output: 1 }, limit: {} },
       unpriced: { id: 'unpriced', limit: { context: 10, output: 10 } },
-      odd: { id: 'odd', cost: { input: -1, output: 1 }, limit: { context: 10, output: 10 } },
+      odd: { id: 'odd', cost: { input: -1, output: -1 }, limit: { context: 10, output: 10 } },
       broken: { id: 'broken', cost: { input: 'free' } },
     },
   },

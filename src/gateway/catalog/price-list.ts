@@ -336,7 +336,8 @@ function toCard(
     ...wrongPrices(Object.values(tools), parseCallPrice),
   ];
   if (wrong.length > 0) {
-    faults.push(...wrong.map((fault) => `${name}: ${fault}`));
+    // Several rates may have the same wrong price.
+    faults.push(...new Set(wrong.map((fault) => `${name}: ${fault}`)));
     return undefined;
   }
   for (const tier of whole)

@@ -4,6 +4,8 @@ import type { HostedTool, ServiceTier, UpstreamModel, UpstreamProvider } from '.
 export interface Provider extends UpstreamProvider {
   /** The operator's key. Never shown. */
   readonly apiKey: string | undefined;
+  /** Where the key comes from: the name of a variable or a file of the configuration. */
+  readonly apiKeySource?: { readonly kind: 'env' | 'file'; readonly name: string } | undefined;
   /** `house`: with the operator's credential. `byok`: with the caller's credential only. */
   readonly access: 'house' | 'byok';
 }

@@ -58,7 +58,15 @@ export class GatewayFile {
         const { id, wire, api_key_env: env, api_key_file: file, base_url: url, access = 'house' } = value;
         const at = { env: [...path, 'api_key_env'], file: [...path, 'api_key_file'] };
         const apiKey = await sources.read(env, file, at);
-        providers.push({ id, wire, baseUrls: [url].flat().map(withoutTrailingSlash), apiKey, access });
+        const apiKeySource = sourceOf(env, file);
+        providers.push({
+          id,
+          wire,
+          baseUrls: [url].flat().map(withoutTrailingSlash),
+          apiKey,
+          apiKeySource,
+          access,
+        });
       }
       return {
         providers,
@@ -91,10 +99,14 @@ export class GatewayFile {
     return this.#parseAndCheck((tables, sources) => readDatabaseUrl(tables, sources, this.#context.folder));
   }
 
-  /** The ids of the file's models and of the host's own. Rejects with `UsageError`. */
-  modelIds(): Promise<string[]> {
-    return this.#parseAndCheck(({ declaredIds: named }) =>
-      Promise.resolve([...named.models, ...(this.#context.residentIds ?? [])]),
+  /** The ids and aliases of the file's models, and the ids of the host's own. Rejects with `UsageError`. */
+  modelNames(): Promise<string[]> {
+    return this.#parseAndCheck(({ declaredIds: named, aliases }) =>
+      Promise.resolve([
+        ...named.models,
+        ...aliases.map(({ value }) => value.name),
+        ...(this.#context.residentIds ?? []),
+      ]),
     );
   }
 
@@ -265,6 +277,11 @@ function toByokProviders({ byok }: Tables, providers: readonly Provider[]): Byok
       basePath: basePath ?? (isCloud ? '/openai/v1' : ''),
     };
   });
+}
+
+function sourceOf(env: string | undefined, file: string | undefined): Provider['apiKeySource'] {
+  if (env !== undefined) return { kind: 'env', name: env };
+  return file === undefined ? undefined : { kind: 'file', name: file };
 }
 
 const withoutTrailingSlash = (url: string): string => url.replace(/\/+$/, '');

@@ -158,6 +158,9 @@ export interface KeyRow {
   readonly tokensPerMinute: number | undefined;
 }
 
+/** A key as it is shown to operators. */
+export type ShownKey = Omit<KeyRow, 'revision'>;
+
 /** Settings of a key to change; null removes one, undefined keeps it. */
 export interface KeyChanges {
   readonly label?: string | null;
@@ -188,7 +191,8 @@ export interface ChangeRow {
   readonly at: string;
   /** Who made the change, as `user@host`. */
   readonly actor: string;
-  readonly accountId: string;
+  /** Undefined for changes of the gateway itself. */
+  readonly accountId: string | undefined;
   /** The id of what was changed. */
   readonly subject: string;
   /** Such as `key update`. */
@@ -237,6 +241,8 @@ export interface Ledger {
   /** Adds credits. A negative amount corrects a mistake; it cannot exceed the free balance. */
   credit(account: string, amount: Nano, note?: string): Promise<AccountRow>;
   accounts(): Promise<AccountRow[]>;
+  /** @param account id or name @throws LedgerError */
+  account(account: string): Promise<AccountRow>;
   updateAccount(account: string, changes: AccountChanges): Promise<AccountRow>;
   /** While an account is disabled, all its keys are refused. */
   setAccountDisabled(account: string, isDisabled: boolean): Promise<AccountRow>;

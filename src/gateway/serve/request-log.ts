@@ -5,6 +5,7 @@ import type {
   HedgeEvent,
   BreakerEvent,
   GatewayObserver,
+  NoticeMembers,
   TraceSink,
   TraceSpan,
 } from '../../tracing/index.ts';
@@ -72,8 +73,8 @@ export class RequestLog implements TraceSink, GatewayObserver {
   };
 
   /** A message for the operator, as the command line prints it. */
-  notice(message: string): void {
-    this.#write({ level: 'warn', event: 'notice', message });
+  notice(message: string, members?: NoticeMembers): void {
+    this.#write({ level: 'warn', event: 'notice', message, ...members });
   }
 
   #writeRequest({ id, attributes, result, totalMs, traceparent }: TraceSpan<'gateway'>): void {

@@ -186,12 +186,13 @@ export const columns = {
     /** The earliest time of the next attempt. */
     next_at: 'text',
   },
-  /** The log of changes of accounts, keys and budgets. */
+  /** The log of changes of accounts, keys, budgets, providers and configurations. */
   gateway_changes: {
     id: 'text',
     at: 'text',
     /** Who made the change, as `user@host`. */
     actor: 'text',
+    /** Empty for changes of the gateway itself. */
     account_id: 'text',
     /** The id of what was changed. */
     subject: 'text',

@@ -21,6 +21,7 @@ const firstRetryDelayMs = 250;
 export interface AttemptSettings {
   readonly limits: Pick<Limits, 'retries'>;
   readonly stateOf: (candidate: Candidate) => DeploymentState;
+  readonly isDisabled?: (provider: string, model: string) => boolean;
   /** Monotonic clock, in ms. */
   readonly now: () => number;
   /** Returns a number from 0 to below 1. */
@@ -104,6 +105,7 @@ export class RequestAttempts<T> {
   #untranslatable: UntranslatableRequest | undefined;
   #soonestBreaker: { readonly retryInMs: number; readonly candidate: Candidate } | undefined;
   #atLimit: Candidate | undefined;
+  #disabled: Candidate | undefined;
 
   constructor(settings: AttemptSettings, attempt: (attempt: Attempt) => Promise<T>, options: RunOptions) {
     this.#settings = settings;
@@ -166,6 +168,8 @@ export class RequestAttempts<T> {
       const { candidate, retryInMs } = this.#soonestBreaker;
       return new ProviderFailures(providerNameOf(candidate)).breakerOpen(candidate.model.id, retryInMs);
     }
+    if (this.#disabled)
+      return new ProviderFailures(providerNameOf(this.#disabled)).disabled(this.#disabled.model.id);
     return this.#untranslatable?.cause ?? new Error('no candidates');
   }
 
@@ -321,8 +325,12 @@ export class RequestAttempts<T> {
     return undefined;
   }
 
-  /** Takes a place at a deployment; undefined when its breaker is open or it has no room. */
+  /** Takes a place at a deployment; undefined when it is disabled, its breaker is open or it has no room. */
   #enter(candidate: Candidate): Member | undefined {
+    if (this.#isDisabled(candidate)) {
+      this.#disabled ??= candidate;
+      return undefined;
+    }
     const state = this.#settings.stateOf(candidate);
     const limits = limitsOf(candidate);
     if (state.isBusy(limits)) {
@@ -353,7 +361,7 @@ export class RequestAttempts<T> {
       const { candidate, state, ticket } = member;
       const limits = limitsOf(candidate);
       // While the breaker is open, retries would only add load.
-      if (state.breaker.isOpen || state.isBusy(limits)) continue;
+      if (state.breaker.isOpen || state.isBusy(limits) || this.#isDisabled(candidate)) continue;
       const release = state.acquire(limits);
       if (!release) continue;
       failed.splice(failed.indexOf(member), 1);
@@ -363,6 +371,11 @@ export class RequestAttempts<T> {
       };
     }
     return undefined;
+  }
+
+  /** A caller's own endpoint has no switch. */
+  #isDisabled({ model }: Candidate): boolean {
+    return this.#settings.isDisabled?.(model.provider.id, model.id) ?? false;
   }
 
   async #wait(next: NextAttempt | undefined): Promise<void> {
