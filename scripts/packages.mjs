@@ -53,9 +53,11 @@ const packages = {
   },
 };
 
-/** Those that the bundles do not contain (vite.config.ts). */
+/** Those that the bundles do not contain (vite.config.ts), in the versions that were tested. */
 function dependenciesOf(names) {
-  return Object.fromEntries(names.map((name) => [name, project.dependencies[name]]));
+  return Object.fromEntries(
+    names.map((name) => [name, readJson(`node_modules/${name}/package.json`).version]),
+  );
 }
 
 /**

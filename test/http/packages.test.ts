@@ -1,7 +1,8 @@
 /** `npm run packages`: the package lathe, installed in an empty folder, and the examples of its README as they stand there. */
-import { rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { repository } from '../support/host.ts';
 import { freePort } from '../support/local-server.ts';
 import { blocksOf, checkTypes, filesBelow, folderWithTarball, runIn, startIn } from '../support/packages.ts';
 
@@ -55,6 +56,29 @@ describe('the package lathe', () => {
     ]);
     expect(files).toEqual(expect.arrayContaining(['LICENSE', 'README.md']));
     expect(statSync(join(folder, 'lathe-0.1.0.tgz')).size).toBeLessThan(12_000_000);
+  });
+
+  it('is built from the files that deploy/Dockerfile copies', () => {
+    const context = join(folder, 'context');
+    mkdirSync(context);
+    const ignore = readFileSync(join(repository, 'deploy/Dockerfile.dockerignore'), 'utf8')
+      .trim()
+      .split('\n');
+    expect(ignore[0]).toBe('**');
+    for (const line of ignore.slice(1)) {
+      expect(line).toMatch(/^!\w/);
+      cpSync(join(repository, line.slice(1)), join(context, line.slice(1)), { recursive: true });
+    }
+    symlinkSync(join(repository, 'node_modules'), join(context, 'node_modules'));
+    runIn(context, 'npm run packages');
+    // Hashes in names depend on where the dependencies are.
+    const namesIn = (at: string) =>
+      filesBelow(at)
+        .map((file) => file.replace(/-[\w-]{8}\.(?=js|css)/, '.'))
+        .sort();
+    expect(namesIn(join(context, 'dist/packages/lathe'))).toEqual(
+      namesIn(join(folder, 'node_modules/lathe')),
+    );
   });
 
   it.each(['lathe', 'lathe-agent', 'lathe-gateway', 'lathe-lab', 'lathe-observe'])(
