@@ -14,13 +14,13 @@ export interface GatewayConfig {
   readonly byok: readonly ByokProvider[];
   readonly limits: Limits;
   /** Whether /v1/messages serves models of all providers; otherwise those of its own wire only. */
-  readonly messagesForEveryModel?: boolean;
+  readonly messagesForEveryModel?: boolean | undefined;
   /** Bounds of the cache of answers; undefined: nothing is cached. Models say how their answers are cached. */
   readonly cache?: CacheBounds | undefined;
   /** Where notices of budgets are posted, and the key that signs them. */
   readonly webhook?: { readonly url: string; readonly key: Buffer } | undefined;
   /** Checks of requests and answers, in their order. */
-  readonly hooks?: readonly Hook[];
+  readonly hooks?: readonly Hook[] | undefined;
   /** Encrypt provider credentials. The first key encrypts new ones; the others only decrypt older ones. */
   readonly masterKeys: readonly { readonly id: string /** 32 bytes. */; readonly key: Buffer }[];
 }

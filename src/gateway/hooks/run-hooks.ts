@@ -60,7 +60,8 @@ async function runHook(
   } catch (error) {
     if (!(error instanceof HookFailure)) throw error;
     report('failed');
-    onFault(question.requestId, new Error(`the hook '${hook.name}' failed: ${error.message}`));
+    // Without a stack: nothing is wrong here.
+    onFault(question.requestId, `the hook '${hook.name}' failed: ${error.message}`);
     if (hook.kind === 'http' && hook.onFailure === 'allow') return 'failed';
     throw new WireError(
       503,

@@ -22,6 +22,7 @@ import {
   type HoldRequest,
   Hold,
 } from './hold.ts';
+import { parseHedgeDelay } from './hedge.ts';
 import { answerHookIds, checkRequest, hooksFor } from './hook-checks.ts';
 import { CacheSlot, writeCachedAnswer } from './cache-slot.ts';
 import type { Receipt } from './receipt.ts';
@@ -36,6 +37,7 @@ export interface ParsedRequest<Facts extends RequestFacts> extends JsonObjectBod
   readonly facts: Facts;
   readonly resolution: Resolution;
   readonly idempotency: IdempotencyKey | undefined;
+  readonly hedgeDelayMs: number | undefined;
 }
 
 export interface RequestRules<Facts extends RequestFacts> {
@@ -188,6 +190,7 @@ async function admit<Facts extends RequestFacts>(
     candidates,
     maxTokensOf,
     idempotency: parsed.idempotency,
+    hedgeDelayMs: parsed.hedgeDelayMs,
     tag: services.tags.admit(caller.key.id, readTag(wire, received.value)),
     onTokens: permit.countTokens,
   };
@@ -374,6 +377,7 @@ async function parseRequest<Facts extends RequestFacts>(
   if (!preferred) throw new Error(`nothing serves ${facts.model}`);
   receipt.reason = resolution.reason;
   nameCandidate(receipt, preferred);
+  const hedgeDelayMs = parseHedgeDelay(incoming.header, resolution.model);
   // Deployments and fallbacks that cannot serve the request are left out.
   const checkCandidate = rules.candidateCheck(facts, body);
   const refusals = new Map<Candidate, WireError>();
@@ -399,6 +403,7 @@ async function parseRequest<Facts extends RequestFacts>(
     facts,
     resolution: { ...resolution, candidates },
     idempotency,
+    hedgeDelayMs,
   };
 }
 

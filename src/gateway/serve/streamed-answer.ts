@@ -99,6 +99,7 @@ async function readWholeStream(
   const { tally, stream } = relay;
   tally.recordedEvents = [];
   tally.maxRecordedBytes = Infinity;
+  // The transport bounds its size.
   let text = '';
   try {
     for (let done = false; !done; ) {

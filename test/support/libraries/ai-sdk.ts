@@ -15,6 +15,9 @@ import { expect } from 'vitest';
 import { checkAbandoned, type Library } from './checks.ts';
 import {
   answer,
+  introduction,
+  nameAnswer,
+  nameQuestion,
   person,
   personQuestion,
   question,
@@ -72,6 +75,7 @@ function aiSdk({ name, wire, model, embedding }: Provider): Library {
   return {
     name: `AI SDK 7, ${name}`,
     places: ['host', 'gateway'],
+    hostOnly: ['stored'],
     checks: {
       async buffered(place) {
         expect((await generateText(ask(place, question))).text).toBe(answer);
@@ -109,6 +113,17 @@ function aiSdk({ name, wire, model, embedding }: Provider): Library {
         expect((await generateText(request)).output).toEqual(person);
         expect(await streamText(request).output).toEqual(person);
       },
+      ...(wire === 'responses' && {
+        async stored(place: Place) {
+          const { providerMetadata } = await generateText(ask(place, introduction));
+          const previousResponseId = providerMetadata?.['openai']?.['responseId'] ?? null;
+          const request = {
+            ...ask(place, nameQuestion),
+            providerOptions: { openai: { previousResponseId } },
+          };
+          expect((await generateText(request)).text).toBe(nameAnswer);
+        },
+      }),
       ...(embedding && {
         async embeddings(place: Place) {
           const { embeddings } = await embedMany({

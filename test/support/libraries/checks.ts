@@ -13,6 +13,7 @@ export const libraryFeatures = {
   schema: 'answer bound to a JSON schema',
   schemaCall: 'the same, through a tool that the model must call',
   handoff: 'handoff to another agent',
+  stored: 'second turn after a stored response',
   embeddings: 'embeddings',
   unknown: "another model is refused, as the library's own error",
   badKey: 'a wrong key is refused likewise',

@@ -20,6 +20,11 @@ export const handoffQuestion = 'Let the specialist answer.';
 export const handoffTool = 'transfer_to_specialist';
 export const handoffAnswer = 'The specialist is here.';
 
+/** A second question, which can be answered with the first turn alone. */
+export const introduction = 'My name is Ana.';
+export const nameQuestion = 'What is my name?';
+export const nameAnswer = 'It is Ana.';
+
 /** Its answer takes seconds. */
 export const storyQuestion = 'Tell me a long story.';
 
@@ -46,6 +51,7 @@ export function answerTo(prompt: string): ScriptedAnswer {
     [handoffQuestion, { calls: [{ name: handoffTool, arguments: {} }] }],
     [personQuestion, { text: JSON.stringify(person) }],
     [personCallQuestion, { calls: [{ name: personName, arguments: person }] }],
+    [nameQuestion, { text: prompt.includes(introduction) ? nameAnswer : 'I do not know.' }],
     [storyQuestion, { text: 'once '.repeat(1000) }],
   ];
   return cases.find(([part]) => prompt.includes(part))?.[1] ?? { text: answer };

@@ -10,6 +10,9 @@ import { z } from 'zod';
 import { checkAbandoned, type Library } from './checks.ts';
 import {
   answer,
+  introduction,
+  nameAnswer,
+  nameQuestion,
   person,
   personCallQuestion,
   personName,
@@ -72,13 +75,14 @@ async function converse(model: ToolModel, asked: string, streams: boolean) {
 interface Setup extends Pick<Library, 'name' | 'places' | 'hostOnly'> {
   readonly create: (place: Place, changes?: Changes) => ToolModel;
   readonly embed?: (place: Place) => EmbeddingsInterface;
+  readonly stored?: (place: Place) => Promise<void>;
   /** Default: those of OpenAI's and Anthropic's clients. */
   readonly errors?: { readonly unknown: object; readonly badKey: object };
 }
 
 const httpErrors = { unknown: { status: 404 }, badKey: { status: 401 } };
 
-const langchain = ({ create, embed, errors = httpErrors, ...library }: Setup): Library => ({
+const langchain = ({ create, embed, stored, errors = httpErrors, ...library }: Setup): Library => ({
   ...library,
   checks: {
     async buffered(place) {
@@ -128,6 +132,7 @@ const langchain = ({ create, embed, errors = httpErrors, ...library }: Setup): L
         await create(place).withStructuredOutput(personSchema, options).invoke(personCallQuestion),
       ).toEqual(person);
     },
+    ...(stored && { stored }),
     ...(embed && {
       async embeddings(place: Place) {
         const vectors = await embed(place).embedDocuments(['a', 'b']);
@@ -173,7 +178,18 @@ const openai = (useResponsesApi: boolean) => ({
 
 export const langchainLibraries: readonly Library[] = [
   langchain({ name: 'LangChain, chat', places: ['host', 'gateway'], ...openai(false) }),
-  langchain({ name: 'LangChain, responses', places: ['host', 'gateway'], create: openai(true).create }),
+  langchain({
+    name: 'LangChain, responses',
+    places: ['host', 'gateway'],
+    hostOnly: ['stored'],
+    create: openai(true).create,
+    async stored(place) {
+      const model = openai(true).create(place);
+      const { id = '' } = await model.invoke(introduction);
+      expect(id).toMatch(/^resp_/);
+      expect((await model.invoke(nameQuestion, { previous_response_id: id })).text).toBe(nameAnswer);
+    },
+  }),
   langchain({
     name: 'LangChain, Anthropic',
     places: ['host', 'gateway'],

@@ -7,6 +7,9 @@ import { z } from 'zod';
 import type { Library } from './checks.ts';
 import {
   answer,
+  introduction,
+  nameAnswer,
+  nameQuestion,
   person,
   personQuestion,
   question,
@@ -56,6 +59,7 @@ function llamaIndex(
   return {
     name: `LlamaIndex, ${wire}`,
     places: ['host', 'gateway'],
+    hostOnly: ['stored'],
     checks: {
       async buffered(place) {
         expect((await create(place).chat(ask(question))).message.content).toBe(answer);
@@ -103,6 +107,14 @@ function llamaIndex(
         const response = await create(place).chat({ ...ask(personQuestion), responseFormat: personSchema });
         expect(response.message.content).toBe(JSON.stringify(person));
       },
+      ...(wire === 'responses' && {
+        async stored({ url, key, responses: model }: Place) {
+          const options = { model, apiKey: key, baseURL: `${url}/v1`, maxRetries: 0 };
+          const llm = new OpenAIResponses({ ...options, store: true, trackPreviousResponses: true });
+          for await (const _ of await llm.chat({ ...ask(introduction), stream: true }));
+          expect((await llm.chat(ask(nameQuestion))).message.content).toBe(nameAnswer);
+        },
+      }),
       ...(wire === 'chat' && {
         async embeddings({ url, key, embeddings: model }: Place) {
           const embedding = new OpenAIEmbedding({ model, apiKey: key, baseURL: `${url}/v1`, maxRetries: 0 });

@@ -6,6 +6,9 @@ import {
   answer,
   handoffAnswer,
   handoffQuestion,
+  introduction,
+  nameAnswer,
+  nameQuestion,
   person,
   personQuestion,
   question,
@@ -21,10 +24,21 @@ import type { Place } from './places.ts';
 
 const personSchema = z.object({ name: z.string(), age: z.number() });
 
-function openaiAgents(useResponses: boolean): Library {
+function openaiAgents(wire: 'responses' | 'chat' | 'WebSocket'): Library {
+  const useResponses = wire !== 'chat';
+  // Over a WebSocket it does not say why a response failed, nor can it see why a connection was refused.
+  const errors =
+    wire === 'WebSocket'
+      ? { unknown: { name: 'ModelBehaviorError' }, badKey: { name: 'TypeError' } }
+      : { unknown: { status: 404 }, badKey: { status: 401 } };
   const runnerAt = ({ url, key }: Place) =>
     new Runner({
-      modelProvider: new OpenAIProvider({ baseURL: `${url}/v1`, apiKey: key, useResponses }),
+      modelProvider: new OpenAIProvider({
+        baseURL: `${url}/v1`,
+        apiKey: key,
+        useResponses,
+        useResponsesWebSocket: wire === 'WebSocket',
+      }),
       tracingDisabled: true,
     });
   const modelAt = (place: Place) => (useResponses ? place.responses : place.chat);
@@ -49,8 +63,9 @@ function openaiAgents(useResponses: boolean): Library {
     runnerAt(place).run(agent, input, { stream: true });
 
   return {
-    name: `OpenAI Agents, ${useResponses ? 'responses' : 'chat'}`,
-    places: ['host', 'gateway'],
+    name: `OpenAI Agents, ${wire}`,
+    places: wire === 'WebSocket' ? ['host'] : ['host', 'gateway'],
+    hostOnly: ['stored'],
     checks: {
       async buffered(place) {
         expect((await runnerAt(place).run(agentAt(place), question)).finalOutput).toBe(answer);
@@ -108,13 +123,22 @@ function openaiAgents(useResponses: boolean): Library {
         expect(result.lastAgent?.name).toBe('specialist');
         expect(result.finalOutput).toBe(handoffAnswer);
       },
+      ...(useResponses && {
+        async stored(place: Place) {
+          const { lastResponseId } = await runnerAt(place).run(agentAt(place), introduction);
+          expect(lastResponseId).toMatch(/^resp_/);
+          const options = { previousResponseId: lastResponseId ?? '' };
+          const result = await runnerAt(place).run(agentAt(place), nameQuestion, options);
+          expect(result.finalOutput).toBe(nameAnswer);
+        },
+      }),
       async unknown(place) {
         const agent = new Agent({ name: 'helper', model: 'gpt-9' });
-        await expect(runnerAt(place).run(agent, question)).rejects.toMatchObject({ status: 404 });
+        await expect(runnerAt(place).run(agent, question)).rejects.toMatchObject(errors.unknown);
       },
       async badKey(place) {
         const wrong = { ...place, key: 'wrong-key' };
-        await expect(runnerAt(wrong).run(agentAt(place), question)).rejects.toMatchObject({ status: 401 });
+        await expect(runnerAt(wrong).run(agentAt(place), question)).rejects.toMatchObject(errors.badKey);
       },
       abort: (place) =>
         checkAbandoned(place, async () => {
@@ -129,4 +153,8 @@ function openaiAgents(useResponses: boolean): Library {
   };
 }
 
-export const openaiAgentsLibraries: readonly Library[] = [openaiAgents(true), openaiAgents(false)];
+export const openaiAgentsLibraries: readonly Library[] = [
+  openaiAgents('responses'),
+  openaiAgents('chat'),
+  openaiAgents('WebSocket'),
+];

@@ -1,5 +1,8 @@
 import { Access } from '../../../src/planes/access.ts';
+import { ResponseStore } from '../../../src/planes/v1/stored/response-store.ts';
 import { hashSecret } from '../../../src/signing/secret.ts';
+import { Store } from '../../../src/store/index.ts';
+import { freshSqlite } from '../databases.ts';
 import { gatewayWorld } from '../gateway/world.ts';
 import { serveScripted } from '../serve.ts';
 import { answerTo, piecesOf } from './conversation.ts';
@@ -19,9 +22,10 @@ export interface Place {
 
 export type PlaceName = 'host' | 'gateway';
 
-/** A host with a scripted engine that requires a bearer token, and a gateway with a scripted provider of every wire. */
+/** A host with a scripted engine that requires a bearer token and stores responses, and a gateway with a scripted provider of every wire. */
 export async function openPlaces() {
   const key = 'right-key';
+  const store = await Store.open({ url: freshSqlite(), endpointId: 'e0' });
   const host = await serveScripted(
     {
       contextLength: 20_000,
@@ -32,7 +36,10 @@ export async function openPlaces() {
     'ready',
     undefined,
     [],
-    { access: new Access({ bind: 'lan', bearerHash: hashSecret(key), operatorHash: undefined }) },
+    {
+      access: new Access({ bind: 'lan', bearerHash: hashSecret(key), operatorHash: undefined }),
+      responses: new ResponseStore({ store, retentionDays: 1 }),
+    },
   );
   // An answer whose reader has left is not read to its end for its token counts.
   const world = await gatewayWorld({ limits: { drainSecs: 0, drainIdleSecs: 0 } });
@@ -72,6 +79,7 @@ export async function openPlaces() {
     async close() {
       await host.close();
       await world.close();
+      await store.close();
     },
   };
 }

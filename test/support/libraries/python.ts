@@ -5,6 +5,9 @@ import { expect } from 'vitest';
 import { checkAbandoned, type Library } from './checks.ts';
 import {
   answer,
+  introduction,
+  nameAnswer,
+  nameQuestion,
   person,
   personCallQuestion,
   personName,
@@ -98,6 +101,7 @@ function pythonClient(name: string, wire: Wire): Library {
   return {
     name,
     places: ['host', 'gateway'],
+    hostOnly: ['stored'],
     missing,
     checks: {
       async buffered(place) {
@@ -133,6 +137,13 @@ function pythonClient(name: string, wire: Wire): Library {
       async schemaCall(place) {
         expect(await valueOf(place, 'call', { text: personCallQuestion, name: personName })).toEqual(person);
       },
+      ...(wire === 'responses' && {
+        async stored(place: Place) {
+          expect(await valueOf(place, 'continue_stored', { texts: [introduction, nameQuestion] })).toBe(
+            nameAnswer,
+          );
+        },
+      }),
       ...(wire === 'chat' && {
         async embeddings(place: Place) {
           const embedding = { ...at(place), model: place.embeddings };

@@ -5,6 +5,7 @@ client raised an error of its own, {"error": its class, "status": the status of 
 """
 
 import asyncio
+import functools
 import json
 import sys
 
@@ -136,6 +137,13 @@ class Responses(OpenAIWire):
         )
         return answer.output[0].parsed_arguments.model_dump()
 
+    def continue_stored(self, texts):
+        answer = None
+        for text in texts:
+            previous = answer.id if answer else None
+            answer = self.client.responses.create(model=self.model, input=text, previous_response_id=previous)
+        return answer.output_text
+
     def leave(self, text):
         stream = self.client.responses.create(model=self.model, input=text, stream=True)
         with stream:
@@ -234,8 +242,13 @@ def token_usage(usage):
 wires = {"chat": Chat, "responses": Responses, "messages": Messages}
 
 
+@functools.cache
+def wire_at(name, url, key, model):
+    return wires[name](url, key, model)
+
+
 def run(request):
-    wire = wires[request["wire"]](request["url"], request["key"], request["model"])
+    wire = wire_at(request["wire"], request["url"], request["key"], request["model"])
     try:
         return {"value": getattr(wire, request["operation"])(**request["arguments"])}
     except (openai.APIStatusError, anthropic.APIStatusError) as error:
