@@ -1,4 +1,4 @@
-/** Conversations in this browser's database. They are sent to no one. */
+/** Conversations in this browser's database. The host stores nothing of them. */
 import { clear, createStore, del, set, type UseStore, values } from 'idb-keyval';
 import { Fault } from '../../api/fault.ts';
 import type { Turn } from './answer.ts';
@@ -53,7 +53,8 @@ const isConversation = (value: unknown): value is Conversation => {
     typeof title === 'string' &&
     typeof system === 'string' &&
     Array.isArray(turns) &&
-    typeof chosen === 'object'
+    typeof chosen === 'object' &&
+    chosen !== null
   );
 };
 
