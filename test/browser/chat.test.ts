@@ -52,6 +52,16 @@ async function layoutFaults(page: Page): Promise<string[]> {
   ];
 }
 
+/** Records the bodies of completions, which the browser does not show of a request that the page may send twice. */
+const recordBodies = (page: Page) =>
+  page.evaluate(`{
+    const { fetch } = window;
+    window.fetch = async (request) => {
+      if (request.url.endsWith('/v1/chat/completions')) window.sentBody = await request.clone().json();
+      return fetch(request);
+    };
+  }`);
+
 /** Answers a completion with these events of a stream. */
 const streamed = (route: Route, events: readonly object[]) =>
   route.fulfill({
@@ -122,14 +132,7 @@ describe.skipIf(noBrowser !== undefined)(`the chat view ${noBrowser ?? ''}`, () 
     await page.getByText('Settings', { exact: true }).click();
     await page.getByLabel('System prompt').fill('Be brief.');
     await page.getByLabel('Max tokens').fill('100');
-    // The browser does not show the body of a request that the page may send twice.
-    await page.evaluate(`{
-      const { fetch } = window;
-      window.fetch = async (request) => {
-        if (request.url.endsWith('/v1/chat/completions')) window.sentBody = await request.clone().json();
-        return fetch(request);
-      };
-    }`);
+    await recordBodies(page);
     await say(page, 'The first question');
     await complete(page);
     expect(await page.evaluate('window.sentBody')).toMatchObject({
@@ -258,6 +261,27 @@ describe.skipIf(noBrowser !== undefined)(`the chat view ${noBrowser ?? ''}`, () 
     const shown = answers(page).getByRole('region', { name: 'Arguments of weather' });
     await expect.poll(() => shown.textContent()).toBe('{\n  "city": "Paris"\n}');
     expect(await layoutFaults(page)).toEqual([]);
+
+    // The user writes the result; the model gets the call with it.
+    replies = [chunk({ content: 'It rains.' }), chunk({}, 'stop')];
+    await recordBodies(page);
+    await answers(page).getByLabel('Result of weather').fill('rain');
+    await answers(page).getByRole('button', { name: 'Send the result' }).press('Enter');
+    await answers(page).getByText('It rains.').waitFor();
+    expect(await page.evaluate('window.sentBody.messages')).toEqual([
+      { role: 'user', content: 'What is the weather?' },
+      {
+        role: 'assistant',
+        content: '',
+        tool_calls: [
+          { id: 'call_1', type: 'function', function: { name: 'weather', arguments: '{"city":"Paris"}' } },
+        ],
+      },
+      { role: 'tool', tool_call_id: 'call_1', content: 'rain' },
+    ]);
+    const results = page.getByRole('article', { name: 'Tool results' });
+    await results.getByText('Result of').press('Enter');
+    await results.getByText('rain', { exact: true }).waitFor();
     expect(faults()).toEqual([]);
     await close();
   });

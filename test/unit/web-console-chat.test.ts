@@ -97,6 +97,21 @@ describe('messages sent to the model', () => {
     ]);
     expect(messagesOf('  ', turns.slice(0, 1))).toEqual([{ role: 'user', content: 'a' }]);
   });
+
+  it('have tool calls only with their results', () => {
+    const call = { id: 'c', name: 'f', arguments: '{}' };
+    const turns = [answer({ id: 1, text: 'a', toolCalls: [call] })];
+    const toolResults = [{ id: 'c', name: 'f', content: '7' }];
+    expect(messagesOf('', turns)).toEqual([{ role: 'assistant', content: 'a' }]);
+    expect(messagesOf('', [...turns, { id: 2, parent: 1, role: 'user', text: '', toolResults }])).toEqual([
+      {
+        role: 'assistant',
+        content: 'a',
+        tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }],
+      },
+      { role: 'tool', tool_call_id: 'c', content: '7' },
+    ]);
+  });
 });
 
 describe('versions of a conversation', () => {

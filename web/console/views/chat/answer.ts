@@ -32,6 +32,14 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
+/** What a tool returned to a call. */
+export interface ToolResult {
+  /** The id of the call. */
+  readonly id: string;
+  readonly name: string;
+  readonly content: string;
+}
+
 interface TurnPosition {
   /** Unique in the conversation. */
   readonly id: number;
@@ -42,6 +50,8 @@ interface TurnPosition {
 export interface UserTurn extends TurnPosition {
   readonly role: 'user';
   readonly text: string;
+  /** Results of the tool calls before, in place of a text. */
+  readonly toolResults?: readonly ToolResult[];
 }
 /** Speed of a complete answer, measured by this page. */
 export interface Speed {

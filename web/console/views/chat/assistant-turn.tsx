@@ -3,11 +3,12 @@ import { CopyButton } from '../../parts/copy-button.tsx';
 import { formatMs, formatNumber } from '../../parts/format.ts';
 import { Badge, Button, FaultNote } from '../../parts/index.tsx';
 import { Markdown } from '../../parts/markdown/index.tsx';
-import { type AssistantTurn, isAnswering, type ToolCall, type Turn } from './answer.ts';
+import { type AssistantTurn, isAnswering, type ToolCall, type ToolResult, type Turn } from './answer.ts';
 import css from './chat.module.css';
 import { pageClosed } from './history.ts';
 import { describeSettings } from './sampling.ts';
 import { Timeline } from './timeline.tsx';
+import { ToolResultForm } from './tool-result-form.tsx';
 import { Tokens } from './tokens.tsx';
 import { Versions } from './versions.tsx';
 
@@ -17,11 +18,13 @@ interface Props {
   readonly isBusy: boolean;
   readonly regenerate: (turn: Turn) => void;
   readonly choose: (turn: Turn) => void;
+  /** Sends the results of its tool calls; absent where turns follow. */
+  readonly sendResults: ((turn: Turn, results: readonly ToolResult[]) => void) | undefined;
 }
 
 /** An answer: reasoning and tool calls folded, Markdown or the tokens, and what it took. */
 export const AssistantTurnView = memo(
-  function AssistantTurnView({ turn, versions, isBusy, regenerate, choose }: Props) {
+  function AssistantTurnView({ turn, versions, isBusy, regenerate, choose, sendResults }: Props) {
     const [selectedToken, setSelectedToken] = useState<number>();
     const [areTokensShown, showTokens] = useState(false);
     const [isTimingShown, showTiming] = useState(false);
@@ -48,6 +51,14 @@ export const AssistantTurnView = memo(
         {toolCalls.map((call) => (
           <ToolCallView key={call.id} call={call} />
         ))}
+        {sendResults && toolCalls.length > 0 && state === 'done' && (
+          <ToolResultForm
+            key={turn.id}
+            calls={toolCalls}
+            isBusy={isBusy}
+            send={(results) => sendResults(turn, results)}
+          />
+        )}
         {state === 'waiting' && <p className={css['muted']}>Processing the prompt ...</p>}
         {state === 'done' && text === '' && toolCalls.length === 0 && (
           <p className={css['muted']}>The answer is empty.</p>
@@ -103,6 +114,7 @@ export const AssistantTurnView = memo(
     before.isBusy === after.isBusy &&
     before.regenerate === after.regenerate &&
     before.choose === after.choose &&
+    before.sendResults === after.sendResults &&
     before.versions.length === after.versions.length &&
     before.versions.every((version, index) => version === after.versions[index]),
 );

@@ -1,7 +1,14 @@
 import { useSyncExternalStore } from 'react';
 import { asFault } from '../../api/fault.ts';
 import { errorMessage } from '../../../../src/util/error-message.ts';
-import { type AssistantTurn, emptyAnswer, isAnswering, type Turn } from './answer.ts';
+import {
+  type AssistantTurn,
+  emptyAnswer,
+  isAnswering,
+  type ToolResult,
+  type Turn,
+  type UserTurn,
+} from './answer.ts';
 import { streamCompletion } from './completion.ts';
 import {
   deleteConversation,
@@ -141,6 +148,12 @@ export const chats = {
     if (conversation) ask(conversation, pathOf(conversation).at(-1)?.id ?? 0, text, sampling);
   },
 
+  /** Sends the results of the tool calls of an answer. */
+  sendResults(id: string, turn: Turn, results: readonly ToolResult[], sampling: SamplingBody): void {
+    const conversation = find(id);
+    if (conversation) ask(conversation, turn.id, '', sampling, results);
+  },
+
   /** Sends another version of a message. */
   edit(id: string, turn: Turn, text: string, sampling: SamplingBody): void {
     const conversation = find(id);
@@ -173,8 +186,20 @@ export const chats = {
   },
 };
 
-function ask(conversation: Conversation, parent: number, text: string, sampling: SamplingBody): void {
-  const question = { id: nextTurnId(conversation), parent, role: 'user', text } as const;
+function ask(
+  conversation: Conversation,
+  parent: number,
+  text: string,
+  sampling: SamplingBody,
+  toolResults?: readonly ToolResult[],
+): void {
+  const question: UserTurn = {
+    id: nextTurnId(conversation),
+    parent,
+    role: 'user',
+    text,
+    ...(toolResults ? { toolResults } : {}),
+  };
   const answer = emptyAnswer({ id: question.id + 1, parent: question.id }, sampling);
   addTurns(conversation.id, [question, answer]);
   void generate(conversation.id, answer);

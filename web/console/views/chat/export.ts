@@ -13,7 +13,8 @@ export const exportJson = ({ id, title, system, turns, chosen, updatedAt }: Conv
       turns: turns.map((turn) => {
         const { id: turnId, parent, role, text } = turn;
         const common = { id: turnId, parent, role, content: text };
-        if (turn.role === 'user') return common;
+        if (turn.role === 'user')
+          return turn.toolResults ? { ...common, tool_results: turn.toolResults } : common;
         const { reasoning, toolCalls, state, finishReason, model, settings, usage } = turn;
         return {
           ...common,
@@ -38,6 +39,10 @@ export function exportMarkdown(conversation: Conversation): string {
   const parts = [`# ${title}`];
   if (system.trim() !== '') parts.push('## System', system);
   for (const turn of pathOf(conversation)) {
+    if (turn.role === 'user' && turn.toolResults) {
+      for (const { name, content } of turn.toolResults) parts.push(`## Tool result of \`${name}\``, content);
+      continue;
+    }
     parts.push(turn.role === 'user' ? '## User' : '## Assistant');
     if (turn.text !== '') parts.push(turn.text);
     if (turn.role === 'assistant')

@@ -3,7 +3,7 @@ import { Redirect, useLocation, useSearch } from 'wouter';
 import { asFault, type Fault } from '../../api/fault.ts';
 import { Button, Empty, Loading, Page, Panel, partsCss } from '../../parts/index.tsx';
 import { useInfo } from '../home/info.ts';
-import type { Turn } from './answer.ts';
+import type { ToolResult, Turn } from './answer.ts';
 import { AssistantTurnView } from './assistant-turn.tsx';
 import css from './chat.module.css';
 import { ChatList } from './chat-list.tsx';
@@ -71,6 +71,10 @@ function ChatView({ conversation, search }: { conversation: Conversation; search
   const body = useCallback(() => samplingBody(sampling), [sampling]);
   const edit = useCallback((turn: Turn, text: string) => chats.edit(id, turn, text, body()), [id, body]);
   const regenerate = useCallback((turn: Turn) => chats.regenerate(id, turn, body()), [id, body]);
+  const sendResults = useCallback(
+    (turn: Turn, results: readonly ToolResult[]) => chats.sendResults(id, turn, results, body()),
+    [id, body],
+  );
   const choose = useCallback((turn: Turn) => chats.choose(id, turn), [id]);
   const send = (text: string) => {
     chats.send(id, text, body());
@@ -103,7 +107,11 @@ function ChatView({ conversation, search }: { conversation: Conversation; search
             return turn.role === 'user' ? (
               <UserTurnView key={turn.parent} {...{ turn, versions, isBusy, edit, choose }} />
             ) : (
-              <AssistantTurnView key={turn.parent} {...{ turn, versions, isBusy, regenerate, choose }} />
+              <AssistantTurnView
+                key={turn.parent}
+                {...{ turn, versions, isBusy, regenerate, choose }}
+                sendResults={turn === turns.at(-1) ? sendResults : undefined}
+              />
             );
           })}
         </div>

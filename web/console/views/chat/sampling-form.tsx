@@ -62,7 +62,7 @@ export function SamplingForm(props: {
       <Field
         label="Tools"
         fault={faultAt(fault, 'tools')}
-        hint="JSON array of function definitions. Calls are shown; the console runs none."
+        hint="JSON array of function definitions. Calls are shown, and you write their results."
       >
         {(control) => (
           <textarea

@@ -17,6 +17,24 @@ interface Props {
 export const UserTurnView = memo(
   function UserTurnView({ turn, versions, isBusy, edit, choose }: Props) {
     const [draft, setDraft] = useState<string>();
+    if (turn.toolResults)
+      return (
+        <article className={css['answer']} aria-label="Tool results">
+          {turn.toolResults.map(({ id, name, content }) => (
+            <details key={id} className={css['fold']}>
+              <summary>
+                Result of <code>{name}</code>
+              </summary>
+              <div className={css['folded']}>
+                <pre tabIndex={0} role="region" aria-label={`Result of ${name}`}>
+                  {content}
+                </pre>
+              </div>
+            </details>
+          ))}
+          <Versions versions={versions} shown={turn} what="results" choose={choose} />
+        </article>
+      );
     if (draft === undefined)
       return (
         <article className={css['question']} aria-label="Your message">
