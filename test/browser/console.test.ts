@@ -96,6 +96,24 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     await close();
   });
 
+  it('compares the answers of two models to the same message', async () => {
+    const { page, faults, close } = await opened('chat?max_tokens=2', { width: 1440 });
+    await page.getByLabel('Message', { exact: true }).fill('Hello');
+    await page.getByLabel('Message', { exact: true }).press('Enter');
+    const answer = page.getByRole('article', { name: 'Answer' });
+    await answer.getByText('truncated: token limit reached').waitFor();
+    await page.getByLabel('Model', { exact: true }).selectOption('toy');
+    await answer.getByRole('button', { name: 'Regenerate' }).click();
+    await answer.getByRole('button', { name: 'Compare' }).click();
+    for (const version of [
+      /^Version 1: lathe-tiny, max tokens 2$/,
+      /^Version 2: (toy|tiny-qwen3), max tokens 2$/,
+    ])
+      await answer.getByRole('region', { name: version }).getByText('2 completion tokens').waitFor();
+    expect(faults()).toEqual([]);
+    await close();
+  });
+
   it('transfers less than 300 kB for its first view', async () => {
     const { page, close } = await browser.page({ url: `${url}/docs` });
     let bytes = 0;

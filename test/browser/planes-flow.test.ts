@@ -46,6 +46,8 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     const { page, faults, close } = await host.view('chat');
     await say(page, question);
     await page.getByText('The answer is complete.').waitFor();
+    await lastAnswer(page).getByText(answer).waitFor();
+    await lastAnswer(page).getByRole('button', { name: 'Tokens' }).click();
     const tokens = tokensOf(page);
     await expect.poll(() => tokens.textContent()).toBe(answer);
     const facts = lastAnswer(page).getByRole('list', { name: 'Most likely tokens at this position' });
@@ -232,6 +234,7 @@ describe.skipIf(noBrowser !== undefined)(`a long answer ${noBrowser ?? ''}`, () 
   it('keeps the text of a stopped answer, and regenerates it', async () => {
     const { page, faults, close } = await host.view('chat');
     await say(page, 'Go on and on.');
+    await lastAnswer(page).getByRole('button', { name: 'Tokens' }).click();
     const tokens = tokensOf(page);
     await expect.poll(async () => (await tokens.textContent())?.length ?? 0).toBeGreaterThan(4);
     await page.getByRole('button', { name: 'Stop' }).click();

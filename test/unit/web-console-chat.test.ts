@@ -8,17 +8,22 @@ import {
 } from '../../web/console/views/chat/answer.ts';
 import { messagesOf } from '../../web/console/views/chat/messages.ts';
 import {
+  describeSettings,
   samplingBody,
   samplingFromUrl,
   parseStopSequences,
   withSampling,
 } from '../../web/console/views/chat/sampling.ts';
+import { pathBefore, pathOf, titleOf, versionsOf } from '../../web/console/views/chat/tree.ts';
 
 const answer = (change: Partial<AssistantTurn>): AssistantTurn => ({
   id: 1,
+  parent: 0,
   role: 'assistant',
   text: '',
   reasoning: '',
+  toolCalls: [],
+  settings: {},
   tokens: [],
   timing: { chunkTimes: [] },
   state: 'done',
@@ -39,6 +44,22 @@ describe('sampling in the URL', () => {
 
   it('sends text that is not a number unchanged, so that the host reports it', () => {
     expect(samplingBody(samplingFromUrl(new URLSearchParams('top_p=much')))).toMatchObject({ top_p: 'much' });
+  });
+
+  it('sends tools as JSON, and text that is not JSON unchanged', () => {
+    const toolsOf = (tools: string) => samplingBody(samplingFromUrl(new URLSearchParams({ tools })))['tools'];
+    expect(toolsOf('[{"type":"function"}]')).toEqual([{ type: 'function' }]);
+    expect(toolsOf('[{')).toBe('[{');
+    expect(toolsOf(' ')).toBeUndefined();
+  });
+
+  it('describes what distinguishes two answers', () => {
+    const described = (search: string) =>
+      describeSettings(samplingBody(samplingFromUrl(new URLSearchParams(search))));
+    expect(described('')).toBe("the host's defaults");
+    expect(described('temperature=0.5&max_tokens=9&stop=END')).toBe(
+      'temperature 0.5, max tokens 9, stop ["END"]',
+    );
   });
 
   it('does not request probabilities when they are disabled', () => {
@@ -63,9 +84,9 @@ describe('sampling in the URL', () => {
 describe('messages sent to the model', () => {
   it('are the system prompt and the conversation, without answers that failed before their first token', () => {
     const turns = [
-      { id: 1, role: 'user', text: 'a' } as const,
+      { id: 1, parent: 0, role: 'user', text: 'a' } as const,
       answer({ id: 2, text: 'b', state: 'stopped' }),
-      { id: 3, role: 'user', text: 'c' } as const,
+      { id: 3, parent: 2, role: 'user', text: 'c' } as const,
       answer({ id: 4, state: 'failed' }),
     ];
     expect(messagesOf(' be brief', turns)).toEqual([
@@ -75,6 +96,50 @@ describe('messages sent to the model', () => {
       { role: 'user', content: 'c' },
     ]);
     expect(messagesOf('  ', turns.slice(0, 1))).toEqual([{ role: 'user', content: 'a' }]);
+  });
+
+  it('have tool calls only with their results', () => {
+    const call = { id: 'c', name: 'f', arguments: '{}' };
+    const turns = [answer({ id: 1, text: 'a', toolCalls: [call] })];
+    const toolResults = [{ id: 'c', name: 'f', content: '7' }];
+    expect(messagesOf('', turns)).toEqual([{ role: 'assistant', content: 'a' }]);
+    expect(messagesOf('', [...turns, { id: 2, parent: 1, role: 'user', text: '', toolResults }])).toEqual([
+      {
+        role: 'assistant',
+        content: 'a',
+        tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }],
+      },
+      { role: 'tool', tool_call_id: 'c', content: '7' },
+    ]);
+  });
+});
+
+describe('versions of a conversation', () => {
+  const turns = [
+    { id: 1, parent: 0, role: 'user', text: 'a' } as const,
+    answer({ id: 2, parent: 1 }),
+    answer({ id: 3, parent: 1 }),
+    { id: 4, parent: 3, role: 'user', text: 'b' } as const,
+    { id: 5, parent: 0, role: 'user', text: 'c' } as const,
+  ];
+  const idsOf = (path: readonly { id: number }[]) => path.map(({ id }) => id);
+
+  it('show the newest one where none is chosen, and what follows the chosen one', () => {
+    expect(idsOf(pathOf({ turns, chosen: {} }))).toEqual([5]);
+    expect(idsOf(pathOf({ turns, chosen: { 0: 1 } }))).toEqual([1, 3, 4]);
+    expect(idsOf(pathOf({ turns, chosen: { 0: 1, 1: 2 } }))).toEqual([1, 2]);
+    expect(idsOf(pathOf({ turns, chosen: { 0: 99 } }))).toEqual([5]);
+  });
+
+  it('have their own turns before them', () => {
+    expect(idsOf(pathBefore({ turns }, turns[3]!))).toEqual([1, 3]);
+    expect(pathBefore({ turns }, turns[4]!)).toEqual([]);
+    expect(idsOf(versionsOf({ turns }, turns[1]!))).toEqual([2, 3]);
+  });
+
+  it('begin with a message that gives the title', () => {
+    expect(titleOf('  What is\n27 + 48? ')).toBe('What is 27 + 48?');
+    expect(titleOf('word '.repeat(40))).toBe(`${'word '.repeat(11)}word…`);
   });
 });
 

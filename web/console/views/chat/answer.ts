@@ -24,23 +24,55 @@ export interface Timing {
   readonly end?: number;
 }
 
-export interface UserTurn {
+/** A call that the model asks for; the host runs none of them. */
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  /** JSON text, incomplete while it arrives. */
+  readonly arguments: string;
+}
+
+/** What a tool returned to a call. */
+export interface ToolResult {
+  /** The id of the call. */
+  readonly id: string;
+  readonly name: string;
+  readonly content: string;
+}
+
+interface TurnPosition {
+  /** Unique in the conversation. */
   readonly id: number;
+  /** The turn before; 0 at the beginning. Turns with the same parent are versions of each other. */
+  readonly parent: number;
+}
+
+export interface UserTurn extends TurnPosition {
   readonly role: 'user';
   readonly text: string;
+  /** Results of the tool calls before, in place of a text. */
+  readonly toolResults?: readonly ToolResult[];
 }
-export interface AssistantTurn {
-  readonly id: number;
+/** Speed of a complete answer, measured by this page. */
+export interface Speed {
+  readonly firstTokenMs: number;
+  readonly tokensPerSecond: number;
+}
+export interface AssistantTurn extends TurnPosition {
   readonly role: 'assistant';
   readonly text: string;
   /** Reasoning text of the model, before the answer. */
   readonly reasoning: string;
+  readonly toolCalls: readonly ToolCall[];
   /** Tokens of `text` only; empty when probabilities were not requested. */
   readonly tokens: readonly Token[];
   readonly timing: Timing;
   readonly state: 'waiting' | 'writing' | 'done' | 'stopped' | 'failed';
   readonly finishReason?: string;
+  /** Members of the request without its messages. */
+  readonly settings: Readonly<Record<string, unknown>>;
   readonly usage?: Usage;
+  readonly speed?: Speed;
   readonly model?: string;
   /** Request id of the host. */
   readonly requestId?: string;
@@ -74,6 +106,28 @@ export function overallSpeed(answer: AssistantTurn): number | undefined {
   const last = answer.timing.chunkTimes.at(-1);
   return last === undefined || last === 0 ? undefined : (tokenCount(answer) * 1000) / last;
 }
+
+/** Undefined for an answer without any text. */
+export function speedOf(answer: AssistantTurn): Speed | undefined {
+  const firstTokenMs = answer.timing.chunkTimes[0];
+  const tokensPerSecond = decodeSpeed(answer) ?? overallSpeed(answer);
+  return firstTokenMs === undefined || tokensPerSecond === undefined
+    ? undefined
+    : { firstTokenMs, tokensPerSecond };
+}
+
+/** An answer before its first token. */
+export const emptyAnswer = (position: TurnPosition, settings: AssistantTurn['settings']): AssistantTurn => ({
+  ...position,
+  settings,
+  role: 'assistant',
+  text: '',
+  reasoning: '',
+  toolCalls: [],
+  tokens: [],
+  timing: { chunkTimes: [] },
+  state: 'waiting',
+});
 
 /** Number of tokens so far. Reasoning tokens have no probabilities, so they are counted by usage or chunks. */
 function tokenCount({ reasoning, tokens, usage, timing }: AssistantTurn): number {

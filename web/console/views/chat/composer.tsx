@@ -1,8 +1,8 @@
 import { useState } from 'react';
-import { Button, Field, Row } from '../../parts/index.tsx';
+import { Button, partsCss } from '../../parts/index.tsx';
 import css from './chat.module.css';
 
-/** Form for the next message. */
+/** Form for the next message. It keeps the focus when a message is sent or an answer stopped. */
 export function Composer(props: { isBusy: boolean; send: (text: string) => void; stop: () => void }) {
   const { isBusy, send, stop } = props;
   const [text, setText] = useState('');
@@ -19,33 +19,31 @@ export function Composer(props: { isBusy: boolean; send: (text: string) => void;
         submit();
       }}
     >
-      <Field label="Message" hint="Enter sends the message, Shift+Enter starts a new line.">
-        {(control) => (
-          <textarea
-            {...control}
-            rows={3}
-            value={text}
-            onChange={({ target }) => setText(target.value)}
-            onKeyDown={(event) => {
-              // Enter also confirms the composition of an input method.
-              if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
-              event.preventDefault();
-              submit();
-            }}
-          />
-        )}
-      </Field>
-      <Row>
-        {isBusy ? (
-          <Button kind="danger" onClick={stop}>
-            Stop
-          </Button>
-        ) : (
-          <Button type="submit" kind="primary" disabled={text.trim() === ''}>
-            Send
-          </Button>
-        )}
-      </Row>
+      <textarea
+        className={partsCss['input']}
+        aria-label="Message"
+        aria-describedby="composer-keys"
+        placeholder="Write a message"
+        rows={2}
+        value={text}
+        onChange={({ target }) => setText(target.value)}
+        onKeyDown={(event) => {
+          // Enter also confirms the composition of an input method.
+          if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+          event.preventDefault();
+          submit();
+        }}
+      />
+      <Button
+        kind={isBusy ? 'danger' : 'primary'}
+        disabled={!isBusy && text.trim() === ''}
+        onClick={isBusy ? stop : submit}
+      >
+        {isBusy ? 'Stop' : 'Send'}
+      </Button>
+      <small id="composer-keys" className={css['muted']}>
+        Enter sends the message, Shift+Enter starts a new line.
+      </small>
     </form>
   );
 }

@@ -2,7 +2,12 @@ import type { Fault } from '../../api/fault.ts';
 
 /** Sampling parameters as typed; empty: the default of the host. */
 export type Sampling = Readonly<Record<SamplingName, string>>;
-export type SamplingName = (typeof samplingFields)[number]['name'] | 'stop' | 'alternatives';
+export type SamplingName =
+  | (typeof samplingFields)[number]['name']
+  | 'model'
+  | 'stop'
+  | 'tools'
+  | 'alternatives';
 
 export const samplingFields = [
   {
@@ -47,7 +52,13 @@ export const samplingFields = [
 export const defaultAlternatives = '5';
 export const alternativeChoices = ['off', '0', '3', '5', '10', '20'] as const;
 
-const names: readonly SamplingName[] = [...samplingFields.map(({ name }) => name), 'stop', 'alternatives'];
+const names: readonly SamplingName[] = [
+  ...samplingFields.map(({ name }) => name),
+  'model',
+  'stop',
+  'tools',
+  'alternatives',
+];
 
 export function samplingFromUrl(search: URLSearchParams): Sampling {
   const values = Object.fromEntries(names.map((name) => [name, search.get(name) ?? '']));
@@ -63,21 +74,32 @@ export function withSampling(search: URLSearchParams, name: SamplingName, value:
 }
 
 /**
- * Members of the request. Text that is not a number is sent unchanged, so that the host reports all violations at once.
+ * Members of the request. Text that is not a number, or not JSON, is sent unchanged, so that the host reports all violations
+ * at once.
  */
 export function samplingBody(sampling: Sampling): Record<string, unknown> {
   const body: Record<string, unknown> = {};
+  if (sampling.model !== '') body['model'] = sampling.model;
   for (const { name } of samplingFields) {
     const text = sampling[name].trim();
     if (text !== '') body[name] = Number.isNaN(Number(text)) ? text : Number(text);
   }
   const stop = parseStopSequences(sampling.stop);
   if (stop.length > 0) body['stop'] = stop;
+  if (sampling.tools.trim() !== '') body['tools'] = jsonOrText(sampling.tools);
   if (sampling.alternatives !== 'off') {
     body['logprobs'] = true;
     body['top_logprobs'] = Number(sampling.alternatives);
   }
   return body;
+}
+
+function jsonOrText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 /** Parses stop sequences, one per line, with the escapes `\n`, `\t` and `\\`. */
@@ -94,3 +116,15 @@ export const faultAt = (fault: Fault | undefined, name: string): string | undefi
     .filter(({ path }) => path === name || path.startsWith(`${name}.`))
     .map(({ path, message }) => (path === name ? message : `${path.slice(name.length + 1)}: ${message}`))
     .join('; ') || undefined;
+
+/** The members of a request that distinguish answers to the same messages, as text: `temperature 0.5, seed 7`. */
+export function describeSettings(body: Readonly<Record<string, unknown>>): string {
+  const parts = [...samplingFields.map(({ name }) => name), 'stop'].flatMap((name) =>
+    body[name] === undefined
+      ? []
+      : [
+          `${name.replaceAll('_', ' ')} ${typeof body[name] === 'number' ? body[name] : JSON.stringify(body[name])}`,
+        ],
+  );
+  return parts.length === 0 ? "the host's defaults" : parts.join(', ');
+}

@@ -7,7 +7,7 @@ import { HostTimingsView } from './host-timings.tsx';
 
 /** Timeline of an answer: time to first token, then a mark for each chunk. */
 export function Timeline({ answer, selected }: { answer: AssistantTurn; selected: number | undefined }) {
-  const { timing, usage, requestId } = answer;
+  const { timing, requestId } = answer;
   const [isHostTimingShown, showHostTimings] = useState(false);
   const first = timing.chunkTimes[0];
   const last = timing.chunkTimes.at(-1);
@@ -16,7 +16,6 @@ export function Timeline({ answer, selected }: { answer: AssistantTurn; selected
   const xOf = (at: number) => (at / total) * 1000;
   const speed = decodeSpeed(answer);
   const at = selected === undefined ? undefined : answer.tokens[selected]?.arrivalMs;
-  const cached = usage?.prompt_tokens_details.cached_tokens ?? 0;
   return (
     <div className={css['timing']}>
       <svg
@@ -54,13 +53,6 @@ export function Timeline({ answer, selected }: { answer: AssistantTurn; selected
           <strong>{formatNumber(speed ?? overallSpeed(answer) ?? 0)}</strong> tokens/s
           {speed === undefined && ', including time to first token'}
         </li>
-        {usage && (
-          <li>
-            {formatNumber(usage.prompt_tokens)} prompt tokens
-            {cached > 0 && ` (${formatNumber(cached)} cached)`}, {formatNumber(usage.completion_tokens)}{' '}
-            completion tokens
-          </li>
-        )}
         <li>measured by this page</li>
         {requestId !== undefined && answer.state === 'done' && !isHostTimingShown && (
           <li>

@@ -1,4 +1,4 @@
-import { memo, useRef, useState } from 'react';
+import { memo, useLayoutEffect, useRef, useState } from 'react';
 import { type AssistantTurn, probability, confidenceOf, type Token } from './answer.ts';
 import css from './chat.module.css';
 import { TokenDetails } from './token-details.tsx';
@@ -19,6 +19,13 @@ export function Tokens({
   const [selected, setKept] = useState<number>();
   const box = useRef<HTMLDivElement>(null);
   const active = hovered ?? selected;
+  const inspector = useRef<HTMLDivElement>(null);
+  // It never shrinks: at the end of the page, that would move another token below the pointer, whose details have another
+  // height.
+  useLayoutEffect(() => {
+    const element = inspector.current;
+    if (element) element.style.minHeight = `${element.offsetHeight}px`;
+  }, [active]);
   const hover = (index: number | undefined) => {
     setPointed(index);
     onSelect(index ?? selected);
@@ -58,7 +65,7 @@ export function Tokens({
           <TokenText key={index} token={one} index={index} isActive={index === active} />
         ))}
       </div>
-      <div className={css['inspector']} role="status">
+      <div ref={inspector} className={css['inspector']} role="status">
         {token && active !== undefined ? (
           <TokenDetails
             token={token}

@@ -1,0 +1,71 @@
+import type { Conversation } from './tree.ts';
+import { pathOf } from './tree.ts';
+
+/** A conversation as JSON: all versions, without the probabilities of tokens. */
+export const exportJson = ({ id, title, system, turns, chosen, updatedAt }: Conversation): string =>
+  `${JSON.stringify(
+    {
+      format: 'lathe-chat-1',
+      id,
+      title,
+      updated_at: new Date(updatedAt).toISOString(),
+      system,
+      turns: turns.map((turn) => {
+        const { id: turnId, parent, role, text } = turn;
+        const common = { id: turnId, parent, role, content: text };
+        if (turn.role === 'user')
+          return turn.toolResults ? { ...common, tool_results: turn.toolResults } : common;
+        const { reasoning, toolCalls, state, finishReason, model, settings, usage } = turn;
+        return {
+          ...common,
+          ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+          ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls }),
+          state,
+          finish_reason: finishReason ?? null,
+          model: model ?? null,
+          settings,
+          usage: usage ?? null,
+        };
+      }),
+      chosen,
+    },
+    undefined,
+    2,
+  )}\n`;
+
+/** The shown path of a conversation as Markdown. */
+export function exportMarkdown(conversation: Conversation): string {
+  const { title, system } = conversation;
+  const parts = [`# ${title}`];
+  if (system.trim() !== '') parts.push('## System', system);
+  for (const turn of pathOf(conversation)) {
+    if (turn.role === 'user' && turn.toolResults) {
+      for (const { name, content } of turn.toolResults) parts.push(`## Tool result of \`${name}\``, content);
+      continue;
+    }
+    parts.push(turn.role === 'user' ? '## User' : '## Assistant');
+    if (turn.text !== '') parts.push(turn.text);
+    if (turn.role === 'assistant')
+      for (const { name, arguments: text } of turn.toolCalls)
+        parts.push(`Tool call \`${name}\`:`, `\`\`\`json\n${text}\n\`\`\``);
+  }
+  return `${parts.join('\n\n')}\n`;
+}
+
+/** Saves a text as a file of the user. */
+export function saveFile(name: string, type: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+/** A file name from a title. */
+export const fileNameOf = (title: string): string =>
+  title
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}]+/gu, '-')
+    .replaceAll(/^-+|-+$/g, '')
+    .slice(0, 60) || 'chat';
