@@ -325,6 +325,40 @@ describe('a hook after the answer', () => {
     expect(await spent()).toBe(BigInt(usualCost));
   });
 
+  it('is asked about texts that only the provider has a member for; an answer with one replaced is sent without it', async () => {
+    const { send, service, provider } = await world(after);
+    const message = {
+      role: 'assistant',
+      content: 'Seen.',
+      tool_calls: [{ id: 'c1', type: 'custom', custom: { name: 'run', input: 'Hidden.' } }],
+    };
+    const usage = { prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 };
+    const choices = [{ index: 0, message, finish_reason: 'stop' }];
+    const body = JSON.stringify({
+      id: 'x',
+      object: 'chat.completion',
+      created: 1,
+      model: 'm',
+      choices,
+      usage,
+    });
+    provider.script([{ raw: { body } }]);
+    const more = { tools: [{ type: 'custom', custom: { name: 'run' } }] };
+    expect((await send({ more })).text).toContain('Hidden.');
+    const texts = service.asked[0]?.data.texts ?? [];
+    expect(texts.map(({ role, text }) => `${role} ${text}`)).toEqual([
+      'assistant Seen.',
+      'other run',
+      'other Hidden.',
+    ]);
+    service.answers(() => ({ action: 'block' }));
+    expect((await send({ more })).status).toBe(400);
+    service.answers(() => ({ action: 'replace', texts: [{ index: 2, text: '' }] }));
+    const replaced = await send({ more });
+    expect(replaced.text).toContain('Seen.');
+    expect(replaced.text).not.toContain('Hidden.');
+  });
+
   it('sends a failure of the provider as without it', async () => {
     const { send, service, provider, spent } = await world(after);
     provider.script([{ say, cutAfter: 3 }]);
@@ -454,6 +488,36 @@ describe('redact', () => {
       expect(sent).not.toMatch(/ann@|sk-abc/);
     },
   );
+
+  it('covers names of members, escapes and numbers in the arguments of calls', async () => {
+    const { send, provider } = await world(redact('["@emails", "[0-9]{3}-[0-9]{4}", "[0-9]{16}"]'));
+    const calls = (...texts: string[]) =>
+      texts.map((text, at) => ({ id: `c${at}`, type: 'function', function: { name: 'f', arguments: text } }));
+    const tool_calls = calls(
+      '{"ann@example.com":{"role":"admin"}}',
+      '{"to":"ann\\u0040example.com"}',
+      '{"card":4111111111111111,"n":1}',
+    );
+    const properties = { 'ann@example.com': { type: 'string' } };
+    await send({
+      more: {
+        messages: [{ role: 'assistant', content: null, tool_calls }],
+        tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties } } }],
+      },
+    });
+    expect(provider.requests[0]?.body).toMatchObject({
+      messages: [
+        {
+          tool_calls: calls(
+            '{"[redacted]":{"role":"admin"}}',
+            '{"to":"[redacted]"}',
+            '{"card":"[redacted]","n":1}',
+          ),
+        },
+      ],
+      tools: [{ function: { parameters: { properties: { '[redacted]': { type: 'string' } } } } }],
+    });
+  });
 
   it('covers calls, results, tools, the end user and members that the gateway does not know', async () => {
     const { send, provider, witness } = await world(redact());

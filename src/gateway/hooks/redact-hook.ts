@@ -1,7 +1,9 @@
 import { Redactor } from '../../recorder/redaction/redactor.ts';
 import { RedactionTimeoutError, TimeBudget } from '../../recorder/redaction/time-budget.ts';
 import { isRecord } from '../../util/json.ts';
+import { isLongNumber, parseExact } from '../../wires/core/json.ts';
 import { HookFailure } from './http-hook.ts';
+import { findTexts } from './request-texts.ts';
 import type { HookText, HookVerdict, RedactHook } from './types.ts';
 
 /** CPU time for all texts of a request, in ms. */
@@ -28,15 +30,32 @@ export function redactTexts(hook: RedactHook, texts: readonly HookText[]): HookV
   return replaced.size > 0 ? { action: 'replace', texts: replaced } : { action: 'allow' };
 }
 
-/** Redacts the texts within JSON, so that it stays JSON; as a text where it is none. */
+/** Redacts the texts within JSON, names of members included, so that it stays JSON; as a text where it is none. */
 function cleanJson(text: string, clean: (text: string) => string): string {
-  if (clean(text) === text) return text;
   try {
-    const value: unknown = JSON.parse(text);
-    if (isRecord(value) || Array.isArray(value))
-      return JSON.stringify(value, (_name, inner: unknown) =>
-        typeof inner === 'string' ? clean(inner) : inner,
-      );
+    const value: unknown = parseExact(text);
+    if (isRecord(value) || Array.isArray(value)) {
+      let isChanged = false;
+      // As the only member, so that the names of all its own count.
+      for (const { text: found, replace } of findTexts({ arguments: value })) {
+        const cleaned = clean(found);
+        if (cleaned === found) continue;
+        replace(cleaned);
+        isChanged = true;
+      }
+      const written = JSON.stringify(value, (_name, inner: unknown) => {
+        const digits = isLongNumber(inner)
+          ? JSON.stringify(inner)
+          : typeof inner === 'number'
+            ? String(inner)
+            : '';
+        const cleaned = clean(digits);
+        if (cleaned === digits) return inner;
+        isChanged = true;
+        return cleaned;
+      });
+      return isChanged ? written : text;
+    }
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
   }

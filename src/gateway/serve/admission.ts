@@ -261,7 +261,10 @@ async function applyHooks<Facts extends RequestFacts>(
 ): Promise<ParsedRequest<Facts> | OutgoingResponse> {
   const { caller, facts, resolution, idempotency } = received;
   const { wire } = rules;
-  const checked = { hooks, caller, wire, model: resolution.model.id, stream: facts.stream };
+  const isSigned =
+    wire === 'messages' &&
+    resolution.candidates.every(({ model }) => model.provider.wire === 'anthropic-messages');
+  const checked = { hooks, caller, wire, model: resolution.model.id, stream: facts.stream, isSigned };
   const body = await checkRequest(services, incoming, checked, received);
   return body
     ? await parseRequest(services, incoming, rules, { caller, body, claimed: { idempotency } })

@@ -94,10 +94,10 @@ async function checkByHooks(
   candidate: Candidate,
   whole: WholeAnswer,
 ): Promise<HookedAnswer> {
-  const { checked, isCacheable } = whole;
+  const { checked, isCacheable, text } = whole;
   if (!checkAnswer || !checked) return { written: whole, isCacheable };
   try {
-    const { events, isUnchecked } = await checkAnswer(candidate, checked.events);
+    const { events, isUnchecked } = await checkAnswer(candidate, { events: checked.events, text });
     return {
       written: events ? checked.write(events) : whole,
       isCacheable: isCacheable && !isUnchecked,
