@@ -228,6 +228,32 @@ describe('a hook before the request', () => {
     expect(service.asked).toHaveLength(3);
   });
 
+  it('is not passed by a fallback that can answer only after another hook shortened the request', async () => {
+    const small = `[[models]]
+id = "small"
+provider = "at-chat"
+family = "chat"
+caps = ["chat"]
+context_window = 500
+max_output_tokens = 300
+in_usd_per_mtok = "1"
+out_usd_per_mtok = "4"
+`;
+    const { send, service, provider } = await world(
+      (url) => hook('policy')(url) + hook('guard', 'models = ["small"]')(url),
+      small,
+    );
+    service.answers(() => ({ action: 'replace', texts: [{ index: 0, text: 'Short.' }] }));
+    provider.script(({ model }) => (model === 'small' ? { say } : { status: 500 }));
+    const headers = { 'x-svc-fallback-models': 'small' };
+    const content = 'A long text. '.repeat(5000);
+    expect((await send({ content, headers })).status).toBe(502);
+    expect(provider.requests.map(({ model }) => model)).not.toContain('small');
+    // One that was checked may answer.
+    expect((await send({ headers })).status).toBe(200);
+    expect(service.asked.map(({ data }) => data.hook)).toEqual(['policy', 'policy', 'guard']);
+  });
+
   it('cannot be passed with token ids', async () => {
     const { send, asked, service } = await world(before);
     const refused = await send({ wire: 'completions', more: { prompt: [[72, 105]] } });
@@ -357,6 +383,31 @@ describe('a hook after the answer', () => {
     const replaced = await send({ more });
     expect(replaced.text).toContain('Seen.');
     expect(replaced.text).not.toContain('Hidden.');
+  });
+
+  it('does not make a stream seem slow that has begun: no second deployment is asked', async () => {
+    const two = `[[models]]
+id = "two"
+family = "chat"
+caps = ["chat"]
+context_window = 10_000
+max_output_tokens = 1000
+in_usd_per_mtok = "1"
+out_usd_per_mtok = "4"
+hedge = true
+[[models.deployments]]
+provider = "at-chat"
+upstream = "first"
+[[models.deployments]]
+provider = "at-chat"
+upstream = "second"
+priority = 2
+`;
+    const { send, provider } = await world(after, two);
+    const later = () => new Promise<void>((resolve) => setTimeout(resolve, 1300));
+    provider.script([{ say, hold: (frame) => (frame === 2 ? later() : undefined) }]);
+    await send({ model: 'two', stream: true, headers: { 'x-svc-hedge': '1s' } });
+    expect(provider.requests.map(({ model }) => model)).toEqual(['first']);
   });
 
   it('sends a failure of the provider as without it', async () => {

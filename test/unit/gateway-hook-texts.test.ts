@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { findAnswerTexts, replaceAnswerTexts } from '../../src/gateway/hooks/answer-texts.ts';
-import { findTexts, hasTokenIds } from '../../src/gateway/hooks/request-texts.ts';
+import { findTexts, hasTokenIds, replaceTexts } from '../../src/gateway/hooks/request-texts.ts';
 import { parseExact } from '../../src/wires/core/json.ts';
 import { findUnseenTexts } from '../../src/gateway/hooks/unseen-texts.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
@@ -19,7 +19,8 @@ describe('the texts of a request', () => {
     fc.assert(
       fc.property(fc.dictionary(name, fc.jsonValue({ maxDepth: 4 })), (value) => {
         const body = JSON.parse(JSON.stringify({ messages: [{ content: value }] })) as Body;
-        for (const { replace } of findTexts(body)) replace('\u0001');
+        const found = findTexts(body);
+        replaceTexts(found, new Map(found.map((_, index) => [index, '\u0001'])));
         const left: string[] = [];
         JSON.stringify(body, (member, inner: unknown) => {
           if (typeof inner === 'string' && inner !== '\u0001' && !skipped.test(member)) left.push(inner);
@@ -105,8 +106,8 @@ describe('the texts of a request', () => {
       'call.input.c.0=Text.',
       'call.input=c',
     ]);
-    for (const { text, replace } of texts) replace(text === 'Text.' ? 'New.' : '[x]');
-    expect(JSON.stringify(body)).toBe('{"call":{"input":{"[x] 2":{"[x]":1},"[x]":2,"[x] 3":["New."]}}}');
+    replaceTexts(texts, new Map(texts.map(({ text }, index) => [index, text === 'Text.' ? 'New.' : '[x]'])));
+    expect(JSON.stringify(body)).toBe('{"call":{"input":{"[x]":{"[x]":1},"[x] 2":2,"[x] 3":["New."]}}}');
   });
 
   it('leave long numbers as they are', () => {

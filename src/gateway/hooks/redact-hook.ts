@@ -3,7 +3,7 @@ import { RedactionTimeoutError, TimeBudget } from '../../recorder/redaction/time
 import { isRecord } from '../../util/json.ts';
 import { isLongNumber, parseExact } from '../../wires/core/json.ts';
 import { HookFailure } from './http-hook.ts';
-import { findTexts } from './request-texts.ts';
+import { findTexts, replaceTexts } from './request-texts.ts';
 import type { HookText, HookVerdict, RedactHook } from './types.ts';
 
 /** CPU time for all texts of a request, in ms. */
@@ -32,17 +32,19 @@ export function redactTexts(hook: RedactHook, texts: readonly HookText[]): HookV
 
 /** Redacts the texts within JSON, names of members included, so that it stays JSON; as a text where it is none. */
 function cleanJson(text: string, clean: (text: string) => string): string {
+  if (hasMoreQuotes(text, maxQuotes)) throw new HookFailure('the arguments of a call have too many texts');
   try {
     const value: unknown = parseExact(text);
     if (isRecord(value) || Array.isArray(value)) {
-      let isChanged = false;
       // As the only member, so that the names of all its own count.
-      for (const { text: found, replace } of findTexts({ arguments: value })) {
-        const cleaned = clean(found);
-        if (cleaned === found) continue;
-        replace(cleaned);
-        isChanged = true;
+      const found = findTexts({ arguments: value });
+      const replaced = new Map<number, string>();
+      for (const [index, one] of found.entries()) {
+        const cleaned = clean(one.text);
+        if (cleaned !== one.text) replaced.set(index, cleaned);
       }
+      replaceTexts(found, replaced);
+      let isChanged = replaced.size > 0;
       const written = JSON.stringify(value, (_name, inner: unknown) => {
         const digits = isLongNumber(inner)
           ? JSON.stringify(inner)
@@ -57,7 +59,18 @@ function cleanJson(text: string, clean: (text: string) => string): string {
       return isChanged ? written : text;
     }
   } catch (error) {
+    if (error instanceof RangeError) throw new HookFailure('the arguments of a call are nested too deeply');
     if (!(error instanceof SyntaxError)) throw error;
   }
   return clean(text);
+}
+
+/** Limit of the quotes in the arguments of a call: each text and name in it takes far more memory than its bytes. */
+const maxQuotes = 800_000;
+
+function hasMoreQuotes(text: string, limit: number): boolean {
+  if (text.length <= limit) return false;
+  let count = 0;
+  for (let at = text.indexOf('"'); at >= 0 && count <= limit; at = text.indexOf('"', at + 1)) count += 1;
+  return count > limit;
 }

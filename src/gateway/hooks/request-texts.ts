@@ -2,11 +2,15 @@ import { isRecord, type Json } from '../../util/json.ts';
 import { isLongNumber } from '../../wires/core/json.ts';
 import type { HookText } from './types.ts';
 
-/** A text of a body, and how to replace it. */
-interface FoundText extends HookText {
+type Holder = Record<string | number, unknown>;
+
+/** A text of a body, and where it is. */
+export interface FoundText extends HookText {
   readonly path: string;
-  readonly replace: (text: string) => void;
-  /** Set where it is the name of a member of the object at this path. */
+  /** The list or object that has it. */
+  readonly holder: Holder;
+  readonly member: string | number;
+  /** Set where the text is the name of the member, and not its value; its path is that of the object. */
   readonly isName?: true;
 }
 
@@ -66,14 +70,13 @@ const ids: ReadonlySet<string> = new Set(['id', 'call_id', 'tool_call_id', 'tool
 /**
  * Finds every text of a request body on any wire that a model may read, in the order of the body: all texts but those of
  * structural members, images, files, and signed reasoning, which is the provider's own. A member that the gateway does not
- * know is included, so that nothing is hidden from hooks. A name of a member is a text with the path of its object, after
- * those of its value; names are to be replaced in this order.
+ * know is included, so that nothing is hidden from hooks. A name of a member is a text with the path of its object.
  * @param isSigned whether the provider checks signed reasoning; where it does not, that is a text like others
  */
 export function findTexts(body: Json, { isSigned = true } = {}): FoundText[] {
   const found: FoundText[] = [];
   const visit = (
-    holder: Record<string | number, unknown>,
+    holder: Holder,
     name: string | number,
     {
       path,
@@ -84,10 +87,7 @@ export function findTexts(body: Json, { isSigned = true } = {}): FoundText[] {
     const value = holder[name];
     if (typeof value === 'string') {
       if (!isFree && isSkipped(holder, name, { value, isSigned })) return;
-      const replace = (text: string) => {
-        holder[name] = text;
-      };
-      found.push({ path, ...(role === undefined ? {} : { role }), text: value, replace });
+      found.push({ path, ...(role === undefined ? {} : { role }), text: value, holder, member: name });
     } else if (Array.isArray(value)) {
       value.forEach((_one, index) =>
         visit(value as unknown as Record<number, unknown>, index, { path: `${path}.${index}`, role, isFree }),
@@ -101,14 +101,8 @@ export function findTexts(body: Json, { isSigned = true } = {}): FoundText[] {
           isFree: isFree || freeForm.has(member) || (member === 'input' && isRecord(value[member])),
         });
         if (!isFree || schemaWords.has(member)) continue;
-        const replace = (text: string) => renameMember(value, member, text);
-        found.push({
-          path,
-          ...(inner === undefined ? {} : { role: inner }),
-          text: member,
-          isName: true,
-          replace,
-        });
+        const at = inner === undefined ? {} : { role: inner };
+        found.push({ path, ...at, text: member, holder: value, member, isName: true });
       }
     }
   };
@@ -130,28 +124,43 @@ const topLevelRoles: Readonly<Record<string, string>> = {
   input: 'user',
 };
 
-/** Renames a member, in its place. Where the object has the new name already, the name gets a number: no value is lost. */
-function renameMember(holder: Record<string, unknown>, name: string, next: string): void {
-  if (name === next) return;
+/** Replaces texts of a body by their index in what `findTexts` returned. */
+export function replaceTexts(found: readonly FoundText[], texts: ReadonlyMap<number, string>): void {
+  const renamed = new Map<Holder, Map<string | number, string>>();
+  for (const [index, text] of texts) {
+    const { holder, member, isName } = found[index] ?? {};
+    if (!holder || member === undefined) continue;
+    if (isName) renamed.set(holder, (renamed.get(holder) ?? new Map()).set(member, text));
+    else holder[member] = text;
+  }
+  // After the values, which are found by the former names.
+  for (const [holder, names] of renamed) renameMembers(holder, names);
+}
+
+/** Renames members, in their places. Where a name is taken, the next one gets a number: no value is lost. */
+function renameMembers(holder: Holder, names: ReadonlyMap<string | number, string>): void {
   const members = Object.entries(holder);
-  const taken = new Set(Object.keys(holder));
-  let free = next;
-  for (let count = 2; taken.has(free); count += 1) free = `${next} ${count}`;
-  for (const [member] of members) delete holder[member];
-  for (const [member, value] of members)
-    Object.defineProperty(holder, member === name ? free : member, {
-      value,
-      writable: true,
-      enumerable: true,
-      configurable: true,
-    });
+  const taken = new Set(members.map(([name]) => name).filter((name) => !names.has(name)));
+  const counts = new Map<string, number>();
+  for (const [name] of members) Reflect.deleteProperty(holder, name);
+  for (const [name, value] of members) {
+    const wanted = names.get(name);
+    let free = wanted ?? name;
+    if (wanted !== undefined) {
+      let count = counts.get(wanted) ?? 1;
+      while (taken.has(free)) free = `${wanted} ${(count += 1)}`;
+      counts.set(wanted, count);
+      taken.add(free);
+    }
+    Object.defineProperty(holder, free, { value, writable: true, enumerable: true, configurable: true });
+  }
 }
 
 /** Whether a text is bytes of a file: base64, or a data URL with it. */
 export const isBase64 = (text: string): boolean => /^(?:data:[^,]{0,200};base64,)?[\w+/=\r\n-]*$/.test(text);
 
 function isSkipped(
-  holder: Record<string | number, unknown>,
+  holder: Holder,
   name: string | number,
   { value, isSigned }: { readonly value: string; readonly isSigned: boolean },
 ): boolean {

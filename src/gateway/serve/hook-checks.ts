@@ -2,7 +2,7 @@ import type { Caller } from '../access/types.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { findAnswerTexts, replaceAnswerTexts } from '../hooks/answer-texts.ts';
 import type { HookQuestion } from '../hooks/http-hook.ts';
-import { findTexts, hasTokenIds } from '../hooks/request-texts.ts';
+import { findTexts, hasTokenIds, replaceTexts } from '../hooks/request-texts.ts';
 import { findUnseenTexts } from '../hooks/unseen-texts.ts';
 import { runHooks } from '../hooks/run-hooks.ts';
 import type { Hook } from '../hooks/types.ts';
@@ -64,7 +64,11 @@ export async function checkRequest(
   const { disconnectSignal } = incoming;
   const value = parseExact(body.text) as Json;
   const texts = findTexts(value, { isSigned: request.isSigned === true });
-  const sentTexts = texts.map(({ replace: _replace, isName: _isName, ...text }) => text);
+  const sentTexts = texts.map(({ path, role, text }) => ({
+    path,
+    ...(role === undefined ? {} : { role }),
+    text,
+  }));
   let replaced: ReadonlyMap<number, string>;
   try {
     const question = { ...questionOf(incoming, request), texts: sentTexts };
@@ -74,11 +78,7 @@ export async function checkRequest(
     throw error;
   }
   if (replaced.size === 0) return undefined;
-  // In their order: the name of a member is replaced after its value.
-  for (const [index, { replace }] of texts.entries()) {
-    const text = replaced.get(index);
-    if (text !== undefined) replace(text);
-  }
+  replaceTexts(texts, replaced);
   const text = JSON.stringify(value);
   return { text, value: JSON.parse(text) as Json };
 }

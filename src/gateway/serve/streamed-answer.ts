@@ -43,9 +43,10 @@ export async function answerStreamed(
   writers: StreamWriters,
 ): Promise<OutgoingResponse> {
   if (context.checkAnswer)
-    return await answerBuffered(context, (reply, candidate) =>
+    return await answerBuffered(context, (reply, candidate, { onFirstByte }) =>
       readWholeStream(createRelay(reply, candidate, { writers, incoming: context.incoming }), {
         reply,
+        onFirstByte,
         candidate,
         context,
         writers,
@@ -86,11 +87,13 @@ async function readWholeStream(
   relay: Relay | LocalRelay,
   {
     reply,
+    onFirstByte,
     candidate,
     context,
     writers,
   }: {
     readonly reply: UpstreamReply;
+    readonly onFirstByte: Attempt['onFirstByte'];
     readonly candidate: Candidate;
     readonly context: RequestContext;
     readonly writers: StreamWriters;
@@ -105,6 +108,7 @@ async function readWholeStream(
     for (let done = false; !done; ) {
       const read = await relay.next();
       text += read.text;
+      if (text !== '') onFirstByte?.();
       ({ done } = read);
     }
   } finally {
