@@ -228,6 +228,21 @@ describe('a hook before the request', () => {
     expect(service.asked).toHaveLength(3);
   });
 
+  it('sees all that is sent: a member that is there twice is sent once', async () => {
+    const { service, provider, url, customer } = await world(before);
+    const body =
+      '{"model":"chat","max_tokens":9,"messages":[{"role":"user","content":"Hidden.","content":"Seen."}],"__proto__":"Odd."}';
+    const headers = { authorization: `Bearer ${customer.secret}`, 'content-type': 'application/json' };
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body });
+    expect(answer.status).toBe(200);
+    expect(service.asked[0]?.data.texts).toEqual([
+      { index: 0, role: 'user', path: 'messages.0.content', text: 'Seen.' },
+      { index: 1, path: '__proto__', text: 'Odd.' },
+    ]);
+    expect(provider.requests[0]?.text).toContain('Seen.');
+    expect(provider.requests[0]?.text).not.toContain('Hidden.');
+  });
+
   it('is not passed by a fallback that can answer only after another hook shortened the request', async () => {
     const small = `[[models]]
 id = "small"

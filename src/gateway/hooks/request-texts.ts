@@ -109,20 +109,20 @@ export function findTexts(body: Json, { isSigned = true } = {}): FoundText[] {
   for (const member of Object.keys(body))
     visit(body, member, {
       path: member,
-      role: topLevelRoles[member],
+      role: topLevelRoles.get(member),
       isFree: freeForm.has(member),
     });
   return found;
 }
 
 /** Roles of texts outside messages. */
-const topLevelRoles: Readonly<Record<string, string>> = {
-  system: 'system',
-  instructions: 'system',
-  prompt: 'user',
-  suffix: 'user',
-  input: 'user',
-};
+const topLevelRoles: ReadonlyMap<string, string> = new Map([
+  ['system', 'system'],
+  ['instructions', 'system'],
+  ['prompt', 'user'],
+  ['suffix', 'user'],
+  ['input', 'user'],
+]);
 
 /** Replaces texts of a body by their index in what `findTexts` returned. */
 export function replaceTexts(found: readonly FoundText[], texts: ReadonlyMap<number, string>): void {

@@ -77,9 +77,10 @@ export async function checkRequest(
     if (disconnectSignal.aborted) throw new ClientGone('before the provider was asked');
     throw error;
   }
-  if (replaced.size === 0) return undefined;
   replaceTexts(texts, replaced);
   const text = JSON.stringify(value);
+  // What the hooks saw is sent, and no more: of a member that is there twice, they saw the last one.
+  if (text === body.text) return undefined;
   return { text, value: JSON.parse(text) as Json };
 }
 
