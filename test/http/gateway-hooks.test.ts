@@ -30,7 +30,7 @@ async function world(hooks: Hooks, end = '') {
   const toml =
     (next: Hooks, nextEnd = end) =>
     (provider: FakeProvider) =>
-      `${modelTables(provider)}${next(service.url)}${nextEnd}\n[limits]\nretries = 0\n`;
+      `${modelTables(provider)}${next(service.url)}${nextEnd}\n[limits]\nretries = 0\ndrain_secs = 1\n`;
   const at = await fileWorld(toml(hooks), { env: { HOOK: secret } });
   const expectedFaults: RegExp[] = [];
   undo.push(async () => {
@@ -423,6 +423,20 @@ priority = 2
     provider.script([{ say, hold: (frame) => (frame === 2 ? later() : undefined) }]);
     await send({ model: 'two', stream: true, headers: { 'x-svc-hedge': '1s' } });
     expect(provider.requests.map(({ model }) => model)).toEqual(['first']);
+  });
+
+  it('does not make free what a caller who disconnects leaves of a stream', async () => {
+    const { ask, customer, provider, witness } = await world(after);
+    provider.script([{ say: { text: 'A long answer. '.repeat(40) }, stallAfter: 4 }]);
+    const caller = new AbortController();
+    const { path, body } = wires.chat;
+    const answer = ask(path, { customer, body: body('chat', true), signal: caller.signal });
+    await expect.poll(() => provider.requests.length).toBe(1);
+    caller.abort();
+    await expect(answer).rejects.toThrow();
+    const row = await witness.rowOf(customer);
+    expect(row).toMatchObject({ ended: 'settled', outcome: 'client_gone' });
+    expect(row.cost_output).toBeGreaterThan(0n);
   });
 
   it('sends a failure of the provider as without it', async () => {

@@ -184,7 +184,10 @@ describe('the texts that the events of an answer do not have', () => {
       },
       { choices: [{ index: 0, delta: { content: 'en.' } }] },
       { choices: [{ index: 1, delta: { audio: { transcript: 'Hid', data: 'AAAA' } } }] },
-      ...[call(0, 'se'), call(1, 'ot'), call(0, 'cret'), call(1, 'her')],
+      call(0, 'se'),
+      call(1, 'ot'),
+      call(0, 'cret'),
+      call(1, 'her'),
       { choices: [{ index: 1, delta: { audio: { transcript: 'den.', data: 'BBBB' } } }] },
       { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage: { cost_text: 'x' } },
     ];

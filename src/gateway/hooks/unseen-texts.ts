@@ -5,17 +5,19 @@ import type { HookText } from './types.ts';
 
 /** Members of answers on all wires that hold no text of the answer. */
 const envelope: ReadonlySet<string> = new Set([
-  ...[
-    'usage',
-    'logprobs',
-    'timings',
-    'system_fingerprint',
-    'obfuscation',
-    'provider',
-    'container_id',
-    'format',
-  ],
-  ...['finish_reason', 'native_finish_reason', 'stop_reason', 'stop_sequence', 'encrypted_index'],
+  'usage',
+  'logprobs',
+  'timings',
+  'system_fingerprint',
+  'obfuscation',
+  'provider',
+  'container_id',
+  'format',
+  'finish_reason',
+  'native_finish_reason',
+  'stop_reason',
+  'stop_sequence',
+  'encrypted_index',
 ]);
 /** Members that may hold bytes of audio and images. */
 const media: ReadonlySet<string | undefined> = new Set([

@@ -102,6 +102,7 @@ async function readWholeStream(
   const { tally, stream } = relay;
   tally.recordedEvents = [];
   tally.maxRecordedBytes = Infinity;
+  context.tallies.set(candidate, tally);
   // The transport bounds its size.
   let text = '';
   try {
