@@ -30,7 +30,7 @@ async function world(hooks: Hooks, end = '') {
   const toml =
     (next: Hooks, nextEnd = end) =>
     (provider: FakeProvider) =>
-      `${modelTables(provider)}${next(service.url)}${nextEnd}\n[limits]\nretries = 0\n`;
+      `${modelTables(provider)}${next(service.url)}${nextEnd}\n[limits]\nretries = 0\ndrain_secs = 1\n`;
   const at = await fileWorld(toml(hooks), { env: { HOOK: secret } });
   const expectedFaults: RegExp[] = [];
   undo.push(async () => {
@@ -228,6 +228,47 @@ describe('a hook before the request', () => {
     expect(service.asked).toHaveLength(3);
   });
 
+  it('sees all that is sent: a member that is there twice is sent once', async () => {
+    const { service, provider, url, customer } = await world(before);
+    const body =
+      '{"model":"chat","max_tokens":9,"messages":[{"role":"user","content":"Hidden.","content":"Seen."}],"__proto__":"Odd."}';
+    const headers = { authorization: `Bearer ${customer.secret}`, 'content-type': 'application/json' };
+    const answer = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body });
+    expect(answer.status).toBe(200);
+    expect(service.asked[0]?.data.texts).toEqual([
+      { index: 0, role: 'user', path: 'messages.0.content', text: 'Seen.' },
+      { index: 1, path: '__proto__', text: 'Odd.' },
+    ]);
+    expect(provider.requests[0]?.text).toContain('Seen.');
+    expect(provider.requests[0]?.text).not.toContain('Hidden.');
+  });
+
+  it('is not passed by a fallback that can answer only after another hook shortened the request', async () => {
+    const small = `[[models]]
+id = "small"
+provider = "at-chat"
+family = "chat"
+caps = ["chat"]
+context_window = 500
+max_output_tokens = 300
+in_usd_per_mtok = "1"
+out_usd_per_mtok = "4"
+`;
+    const { send, service, provider } = await world(
+      (url) => hook('policy')(url) + hook('guard', 'models = ["small"]')(url),
+      small,
+    );
+    service.answers(() => ({ action: 'replace', texts: [{ index: 0, text: 'Short.' }] }));
+    provider.script(({ model }) => (model === 'small' ? { say } : { status: 500 }));
+    const headers = { 'x-svc-fallback-models': 'small' };
+    const content = 'A long text. '.repeat(5000);
+    expect((await send({ content, headers })).status).toBe(502);
+    expect(provider.requests.map(({ model }) => model)).not.toContain('small');
+    // One that was checked may answer.
+    expect((await send({ headers })).status).toBe(200);
+    expect(service.asked.map(({ data }) => data.hook)).toEqual(['policy', 'policy', 'guard']);
+  });
+
   it('cannot be passed with token ids', async () => {
     const { send, asked, service } = await world(before);
     const refused = await send({ wire: 'completions', more: { prompt: [[72, 105]] } });
@@ -323,6 +364,79 @@ describe('a hook after the answer', () => {
     expect(text).toContain('The answer is [number].');
     expect(text).not.toContain('is 42');
     expect(await spent()).toBe(BigInt(usualCost));
+  });
+
+  it('is asked about texts that only the provider has a member for; an answer with one replaced is sent without it', async () => {
+    const { send, service, provider } = await world(after);
+    const message = {
+      role: 'assistant',
+      content: 'Seen.',
+      tool_calls: [{ id: 'c1', type: 'custom', custom: { name: 'run', input: 'Hidden.' } }],
+    };
+    const usage = { prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 };
+    const choices = [{ index: 0, message, finish_reason: 'stop' }];
+    const body = JSON.stringify({
+      id: 'x',
+      object: 'chat.completion',
+      created: 1,
+      model: 'm',
+      choices,
+      usage,
+    });
+    provider.script([{ raw: { body } }]);
+    const more = { tools: [{ type: 'custom', custom: { name: 'run' } }] };
+    expect((await send({ more })).text).toContain('Hidden.');
+    const texts = service.asked[0]?.data.texts ?? [];
+    expect(texts.map(({ role, text }) => `${role} ${text}`)).toEqual([
+      'assistant Seen.',
+      'other run',
+      'other Hidden.',
+    ]);
+    service.answers(() => ({ action: 'block' }));
+    expect((await send({ more })).status).toBe(400);
+    service.answers(() => ({ action: 'replace', texts: [{ index: 2, text: '' }] }));
+    const replaced = await send({ more });
+    expect(replaced.text).toContain('Seen.');
+    expect(replaced.text).not.toContain('Hidden.');
+  });
+
+  it('does not make a stream seem slow that has begun: no second deployment is asked', async () => {
+    const two = `[[models]]
+id = "two"
+family = "chat"
+caps = ["chat"]
+context_window = 10_000
+max_output_tokens = 1000
+in_usd_per_mtok = "1"
+out_usd_per_mtok = "4"
+hedge = true
+[[models.deployments]]
+provider = "at-chat"
+upstream = "first"
+[[models.deployments]]
+provider = "at-chat"
+upstream = "second"
+priority = 2
+`;
+    const { send, provider } = await world(after, two);
+    const later = () => new Promise<void>((resolve) => setTimeout(resolve, 1300));
+    provider.script([{ say, hold: (frame) => (frame === 2 ? later() : undefined) }]);
+    await send({ model: 'two', stream: true, headers: { 'x-svc-hedge': '1s' } });
+    expect(provider.requests.map(({ model }) => model)).toEqual(['first']);
+  });
+
+  it('does not make free what a caller who disconnects leaves of a stream', async () => {
+    const { ask, customer, provider, witness } = await world(after);
+    provider.script([{ say: { text: 'A long answer. '.repeat(40) }, stallAfter: 4 }]);
+    const caller = new AbortController();
+    const { path, body } = wires.chat;
+    const answer = ask(path, { customer, body: body('chat', true), signal: caller.signal });
+    await expect.poll(() => provider.requests.length).toBe(1);
+    caller.abort();
+    await expect(answer).rejects.toThrow();
+    const row = await witness.rowOf(customer);
+    expect(row).toMatchObject({ ended: 'settled', outcome: 'client_gone' });
+    expect(row.cost_output).toBeGreaterThan(0n);
   });
 
   it('sends a failure of the provider as without it', async () => {
@@ -454,6 +568,36 @@ describe('redact', () => {
       expect(sent).not.toMatch(/ann@|sk-abc/);
     },
   );
+
+  it('covers names of members, escapes and numbers in the arguments of calls', async () => {
+    const { send, provider } = await world(redact('["@emails", "[0-9]{3}-[0-9]{4}", "[0-9]{16}"]'));
+    const calls = (...texts: string[]) =>
+      texts.map((text, at) => ({ id: `c${at}`, type: 'function', function: { name: 'f', arguments: text } }));
+    const tool_calls = calls(
+      '{"ann@example.com":{"role":"admin"}}',
+      '{"to":"ann\\u0040example.com"}',
+      '{"card":4111111111111111,"n":1}',
+    );
+    const properties = { 'ann@example.com': { type: 'string' } };
+    await send({
+      more: {
+        messages: [{ role: 'assistant', content: null, tool_calls }],
+        tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties } } }],
+      },
+    });
+    expect(provider.requests[0]?.body).toMatchObject({
+      messages: [
+        {
+          tool_calls: calls(
+            '{"[redacted]":{"role":"admin"}}',
+            '{"to":"[redacted]"}',
+            '{"card":"[redacted]","n":1}',
+          ),
+        },
+      ],
+      tools: [{ function: { parameters: { properties: { '[redacted]': { type: 'string' } } } } }],
+    });
+  });
 
   it('covers calls, results, tools, the end user and members that the gateway does not know', async () => {
     const { send, provider, witness } = await world(redact());

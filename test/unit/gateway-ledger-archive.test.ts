@@ -1,8 +1,8 @@
-import { appendFileSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { readArchive } from '../../src/gateway/ledger/archive-file.ts';
+import { digestOf, readArchive } from '../../src/gateway/ledger/archive-file.ts';
 import { describeStores } from '../support/databases.ts';
 import { randomFrom } from '../support/kills/process.ts';
 import {
@@ -210,6 +210,48 @@ describeStores('archives of the ledger', (url) => {
     expect((await ledger.verifyArchives(folder)).faults).toEqual([expect.stringContaining('archive again')]);
     expect(await books.audited()).toEqual([]);
   });
+
+  it('do not replace the files of another database with the same folder', async () => {
+    const [one, other] = [await opened(), await opened()];
+    await one.ledger.archive({ before: '2026-01-02', folder: one.folder });
+    const before = await other.sums();
+    await expect(other.ledger.archive({ before: '2026-01-02', folder: one.folder })).rejects.toMatchObject({
+      code: 'archive_exists',
+    });
+    expect((await one.ledger.verifyArchives(one.folder)).faults).toEqual([]);
+    expect([await other.sums(), await other.audited()]).toEqual([before, []]);
+    expect(readdirSync(one.folder)).toEqual(['archive-2026-01-01.jsonl.gz']);
+  });
+
+  it.each(['the same folder', 'folders of their own'])(
+    'have every request when two commands run at the same time, with %s',
+    async (folders) => {
+      const books = await opened();
+      const before = await books.sums();
+      const requests = (await rowsOf(books)).requests.length;
+      const own = mkdtempSync(join(tmpdir(), 'lathe-archive-'));
+      undo.push(() => rmSync(own, { recursive: true }));
+      const both = [books.folder, folders === 'the same folder' ? books.folder : own];
+      const archive = (folder: string) =>
+        books.ledger.archive({ before: '2026-01-04', folder }).catch((error: unknown) => {
+          expect(error).toMatchObject({ code: expect.stringMatching(/^archive_(?:exists|missing)$/) });
+        });
+      await Promise.all(both.map(archive));
+      // The days that each of them began.
+      for (const folder of both) await archive(folder);
+      expect([await books.sums(), await books.audited()]).toEqual([before, []]);
+      const left = (await rowsOf(books)).requests.length;
+      const recorded = await books.store.read((db) =>
+        db.selectFrom('gateway_archives').selectAll().execute(),
+      );
+      const ids = new Set<string>();
+      for (const { file, digest } of recorded)
+        for (const path of new Set(both.map((folder) => join(folder, file))))
+          if (existsSync(path) && (await digestOf(path)) === digest)
+            for await (const { request } of readArchive(path)) ids.add(request.id);
+      expect(ids.size + left).toBe(requests);
+    },
+  );
 
   it('are not made of days that may not have ended everywhere', async () => {
     const { ledger, folder } = await opened();

@@ -33,6 +33,7 @@ async function gatewayWith(
   settle: (real: Ledger) => Ledger['settle'],
   stream = false,
   syncHolds?: Ledger['syncHolds'],
+  isCached = false,
 ) {
   const seen = createSpanRecorder();
   const provider = await fakeProvider([{ say: { text: 'Yes.', usage: { input: 11, output: 7 } } }]);
@@ -47,7 +48,17 @@ async function gatewayWith(
     ) as unknown as Ledger,
     { settle: settle(real), ...(syncHolds ? { syncHolds } : {}) },
   );
-  const config = configOf(soldAt(provider));
+  const uncached = configOf(soldAt(provider));
+  const policy = { use: 'always', ttlSecs: 60, hitPrice: { nanodollars: 5n } } as const;
+  const config = isCached
+    ? { ...uncached, models: uncached.models.map((model) => ({ ...model, cache: policy })) }
+    : uncached;
+  const bounds = { maxEntries: 10, maxBytes: 10_000 };
+  const cache = new ResponseCache({
+    store,
+    bounds: () => (isCached ? bounds : undefined),
+    onFault: () => undefined,
+  });
   const transport = new UndiciTransport();
   undo.push(async () => {
     await transport.close();
@@ -57,7 +68,7 @@ async function gatewayWith(
   const app = createGatewayApp({
     catalog: new Catalog(config),
     ledger,
-    cache: new ResponseCache({ store, bounds: () => undefined, onFault: () => undefined }),
+    cache,
     authenticator: createAuthenticator({ ledger: real }),
     limiter: createMemoryLimiter(config.limits),
     credentials: new Credentials({
@@ -84,11 +95,19 @@ async function gatewayWith(
   const witness = new Witness(books);
   const { secret } = await customerOf(books);
   const { path, body } = wires.chat;
-  const response = await app.request(path, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body('chat', stream)),
-  });
+  const send = async () =>
+    app.request(path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${secret}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body('chat', stream)),
+    });
+  if (isCached) {
+    await (await send()).text();
+    await cache.close();
+    await expect.poll(() => seen.ended.length).toBe(1);
+    seen.ended.length = 0;
+  }
+  const response = await send();
   const text = await response.text();
   const row = await witness.row(response.headers.get('x-svc-request-id') ?? '');
   expect(await witness.faults()).toEqual([]);
@@ -112,6 +131,21 @@ it('returns the answer when the settlement was saved, although its outcome was u
   expect(given.cost).toBe(cost);
   expect(given.row.charged).toBe(cost);
   expect(given.span).toEqual({ cost, outcome: 'ok', status: 200 });
+});
+
+it('returns a stored answer likewise', async () => {
+  let calls = 0;
+  const settleTwice =
+    (real: Ledger): Ledger['settle'] =>
+    async (id, settlement) => {
+      const settled = await real.settle(id, settlement);
+      if ((calls += 1) === 2) throw unsure();
+      return settled;
+    };
+  const given = await gatewayWith(settleTwice, false, undefined, true);
+  expect(given.response.status).toBe(200);
+  expect(given.response.headers.get('x-svc-receipt-reason')).toBe('cached');
+  expect([given.cost, given.row.charged]).toEqual([5n, 5n]);
 });
 
 it('charges nothing when it returns no answer', async () => {

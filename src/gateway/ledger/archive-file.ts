@@ -1,12 +1,13 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
+import { link, open, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { z } from 'zod';
+import { systemCode } from '../../util/system-code.ts';
 
 const nano = z
   .string()
@@ -30,12 +31,25 @@ export type ArchivedRequest = z.output<typeof archiveLine>;
 const toJson = (value: object): string =>
   JSON.stringify(value, (_, member: unknown) => (typeof member === 'bigint' ? String(member) : member));
 
+/** Another file has the name of an archive. */
+export class ArchiveExistsError extends Error {}
+
 /**
- * Writes lines to a compressed file, which has its name only when it is whole and on the disk.
+ * Writes lines to a compressed file, which has its name only when it is whole and on the disk. A file that is there already
+ * stays: one with other bytes is that of another database, or of a call at the same time.
  * @returns the SHA-256 of the file, hex
+ * @throws ArchiveExistsError when another file has the name
  */
 export async function writeArchive(path: string, lines: AsyncIterable<object>): Promise<string> {
-  const partial = `${path}.part`;
+  const partial = `${path}.${randomUUID()}.part`;
+  try {
+    return await writeNew(path, partial, lines);
+  } finally {
+    await rm(partial, { force: true });
+  }
+}
+
+async function writeNew(path: string, partial: string, lines: AsyncIterable<object>): Promise<string> {
   const text = async function* () {
     for await (const line of lines) yield `${toJson(line)}\n`;
   };
@@ -45,7 +59,13 @@ export async function writeArchive(path: string, lines: AsyncIterable<object>): 
     createWriteStream(partial, { mode: 0o600, flush: true }),
   );
   const digest = await digestOf(partial);
-  await rename(partial, path);
+  try {
+    // Unlike a rename, this does not replace a file.
+    await link(partial, path);
+  } catch (error) {
+    if (systemCode(error) !== 'EEXIST') throw error;
+    if ((await digestOf(path)) !== digest) throw new ArchiveExistsError(path);
+  }
   // The name is on the disk, too.
   const folder = await open(dirname(path));
   try {

@@ -4,7 +4,13 @@ import { sql } from 'kysely';
 import { errorMessage } from '../../util/error-message.ts';
 import type { GatewayStore, GatewayTx, Row } from '../store/index.ts';
 import { countUncounted } from '../usage/rollups.ts';
-import { type ArchivedRequest, digestOf, readArchive, writeArchive } from './archive-file.ts';
+import {
+  ArchiveExistsError,
+  type ArchivedRequest,
+  digestOf,
+  readArchive,
+  writeArchive,
+} from './archive-file.ts';
 import { LedgerError } from './errors.ts';
 
 /** A day whose requests are in a file. */
@@ -32,7 +38,7 @@ const add = (sums: Sums, id: string, amount: bigint) => sums.set(id, (sums.get(i
  * moved stays in the ledger as one transaction of that day, so that the entries of every account still add up to its balance.
  * A call that is interrupted is continued by the next one with the same folder.
  * @param before the first day that stays, as `2026-01-31`; no request may end on an earlier day any more
- * @throws LedgerError when the file of a day that is partly removed is not in the folder
+ * @throws LedgerError when the file of a day that is partly removed is not in the folder, or another file has its name
  */
 export async function archiveDays(
   store: GatewayStore,
@@ -95,11 +101,27 @@ async function writeDay(store: GatewayStore, day: string, path: string): Promise
       yield line;
     }
   };
-  const digest = await writeArchive(path, counted());
   const file = `${referenceOf(day)}.jsonl.gz`;
+  const exists = () =>
+    new LedgerError(
+      'archive_exists',
+      `There is another archive of ${day}: of another database with the same folder, or of an archive command that runs at the same time. Name a folder that has no ${file}, or archive again.`,
+    );
+  const digest = await writeArchive(path, counted()).catch((error: unknown) => {
+    throw error instanceof ArchiveExistsError ? exists() : error;
+  });
   const archive = { day, file, digest, requests, removed: 0n, created_at: store.time() };
-  await store.transaction((tx) => tx.insertInto('gateway_archives').values(archive).execute());
-  return archive;
+  await store.transaction((tx) =>
+    tx
+      .insertInto('gateway_archives')
+      .values(archive)
+      .onConflict((oc) => oc.column('day').doNothing())
+      .execute(),
+  );
+  // Another command may have been first, and have removed requests before they were read here.
+  const stored = await findArchive(store, day);
+  if (stored?.digest !== digest) throw exists();
+  return stored;
 }
 
 /** The requests of a day with their entries, in the order of their ends. */

@@ -5,6 +5,7 @@ export const ledgerErrorCodes = [
   'unknown_budget',
   'account_exists',
   'balance_too_low',
+  'archive_exists',
   'archive_missing',
   'invalid',
 ] as const;

@@ -46,6 +46,7 @@ const statuses: Readonly<Record<LedgerErrorCode, number>> = {
   unknown_request: 404,
   account_exists: 409,
   balance_too_low: 409,
+  archive_exists: 409,
   archive_missing: 409,
   invalid: 400,
 };

@@ -260,10 +260,13 @@ async function applyHooks<Facts extends RequestFacts>(
 ): Promise<ParsedRequest<Facts> | OutgoingResponse> {
   const { caller, facts, resolution, idempotency } = received;
   const { wire } = rules;
-  const checked = { hooks, caller, wire, model: resolution.model.id, stream: facts.stream };
+  const isSigned =
+    wire === 'messages' &&
+    resolution.candidates.every(({ model }) => model.provider.wire === 'anthropic-messages');
+  const checked = { hooks, caller, wire, model: resolution.model.id, stream: facts.stream, isSigned };
   const body = await checkRequest(services, incoming, checked, received);
   return body
-    ? await parseRequest(services, incoming, rules, { caller, body, claimed: { idempotency } })
+    ? await parseRequest(services, incoming, rules, { caller, body, claimed: { idempotency, resolution } })
     : received;
 }
 
@@ -312,8 +315,10 @@ async function answerFromCache(
     });
   } catch (error) {
     receipt.reason = reason;
-    await hold.release(candidate, 0, { status: 503, outcome: 'failed' });
-    throw error;
+    const charged = await hold.release(candidate, 0, { status: 503, outcome: 'failed' });
+    // The settlement may have been committed: who is charged gets the answer.
+    if (charged === 0n) throw error;
+    receipt.reason = 'cached';
   }
   return answer;
 }
@@ -339,8 +344,11 @@ const readBody = (
 interface RequestToParse {
   readonly caller: Caller;
   readonly body: JsonObjectBody;
-  /** Set where hooks changed the body: the idempotency key belongs to the body that the caller sent. */
-  readonly claimed?: Pick<ParsedRequest<RequestFacts>, 'idempotency'>;
+  /**
+   * Set where hooks changed the body: the idempotency key belongs to the body that the caller sent, and no other models may
+   * answer than those whose hooks were asked.
+   */
+  readonly claimed?: Pick<ParsedRequest<RequestFacts>, 'idempotency' | 'resolution'>;
 }
 
 async function parseRequest<Facts extends RequestFacts>(
@@ -387,7 +395,11 @@ async function parseRequest<Facts extends RequestFacts>(
       if (!(error instanceof WireError)) throw error;
       refusals.set(candidate, error);
     }
-  const usable = resolution.candidates.filter((candidate) => !refusals.has(candidate));
+  const isChecked = ({ model: { id } }: Candidate) =>
+    !claimed || claimed.resolution.candidates.some((one) => one.model.id === id);
+  const usable = resolution.candidates.filter(
+    (candidate) => !refusals.has(candidate) && isChecked(candidate),
+  );
   const refusal = refusals.get(preferred);
   if (refusal && usable[0]?.model.id !== resolution.model.id) throw refusal;
   const candidates = services.router.order(usable, {

@@ -5,7 +5,7 @@ import type { Usage } from '../../wires/core/types.ts';
 import type { StreamReceipt } from '../../wires/core/wire.ts';
 import { errorAnswer, jsonAnswer, streamHeaders } from './answers.ts';
 import { OutgoingResponse } from '../../http/deliver.ts';
-import type { UpstreamReply } from '../upstream/types.ts';
+import type { Attempt, UpstreamReply } from '../upstream/types.ts';
 import { inputOnlyCost, zeroCost } from './receipt.ts';
 import { internalError, tryCandidates, markServing, type RequestContext } from './request-context.ts';
 import { spanResultOf } from './span.ts';
@@ -35,14 +35,14 @@ interface WrittenAnswer {
  */
 export async function answerBuffered(
   context: RequestContext,
-  read: (reply: UpstreamReply, candidate: Candidate) => Promise<WholeAnswer>,
+  read: (reply: UpstreamReply, candidate: Candidate, attempt: Attempt) => Promise<WholeAnswer>,
 ): Promise<OutgoingResponse> {
   const { incoming, hold } = context;
   const { receipt } = incoming;
   try {
     const result = await tryCandidates(context, async (reply, attempt) => ({
       attempt,
-      whole: await read(reply, attempt.candidate),
+      whole: await read(reply, attempt.candidate, attempt),
     }));
     if (result instanceof OutgoingResponse) return result;
     const { attempt, whole } = result;
@@ -94,10 +94,10 @@ async function checkByHooks(
   candidate: Candidate,
   whole: WholeAnswer,
 ): Promise<HookedAnswer> {
-  const { checked, isCacheable } = whole;
+  const { checked, isCacheable, text } = whole;
   if (!checkAnswer || !checked) return { written: whole, isCacheable };
   try {
-    const { events, isUnchecked } = await checkAnswer(candidate, checked.events);
+    const { events, isUnchecked } = await checkAnswer(candidate, { events: checked.events, text });
     return {
       written: events ? checked.write(events) : whole,
       isCacheable: isCacheable && !isUnchecked,

@@ -82,6 +82,7 @@ export async function answerCompletion(
       model: parsed.resolution.model.id,
       stream,
     }),
+    tallies: new Map(),
     bodyFor: (candidate) =>
       translationFor(candidate).request(request, {
         model: candidate.model,

@@ -44,6 +44,7 @@ export async function answerEmbeddings(
       hold,
       cacheSlot,
       checkAnswer: undefined,
+      tallies: new Map(),
       bodyFor: (candidate) => translationFor(candidate).request(request, candidate.model),
       failure: (candidate) => translationFor(candidate).failure,
       errorBody: openaiErrorBody,

@@ -2,7 +2,8 @@ import type { Caller } from '../access/types.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { findAnswerTexts, replaceAnswerTexts } from '../hooks/answer-texts.ts';
 import type { HookQuestion } from '../hooks/http-hook.ts';
-import { findTexts, hasTokenIds } from '../hooks/request-texts.ts';
+import { findTexts, hasTokenIds, replaceTexts } from '../hooks/request-texts.ts';
+import { findUnseenTexts } from '../hooks/unseen-texts.ts';
 import { runHooks } from '../hooks/run-hooks.ts';
 import type { Hook } from '../hooks/types.ts';
 import { ClientGone } from '../../http/error.ts';
@@ -25,6 +26,8 @@ interface CheckedRequest {
   /** Catalog id. */
   readonly model: string;
   readonly stream: boolean;
+  /** Whether every provider that may answer checks the signatures of reasoning in a request. */
+  readonly isSigned?: boolean;
 }
 
 const questionOf = (
@@ -60,8 +63,12 @@ export async function checkRequest(
     );
   const { disconnectSignal } = incoming;
   const value = parseExact(body.text) as Json;
-  const texts = findTexts(value);
-  const sentTexts = texts.map(({ replace: _replace, ...text }) => text);
+  const texts = findTexts(value, { isSigned: request.isSigned === true });
+  const sentTexts = texts.map(({ path, role, text }) => ({
+    path,
+    ...(role === undefined ? {} : { role }),
+    text,
+  }));
   let replaced: ReadonlyMap<number, string>;
   try {
     const question = { ...questionOf(incoming, request), texts: sentTexts };
@@ -70,9 +77,10 @@ export async function checkRequest(
     if (disconnectSignal.aborted) throw new ClientGone('before the provider was asked');
     throw error;
   }
-  if (replaced.size === 0) return undefined;
-  for (const [index, text] of replaced) texts[index]?.replace(text);
+  replaceTexts(texts, replaced);
   const text = JSON.stringify(value);
+  // What the hooks saw is sent, and no more: of a member that is there twice, they saw the last one.
+  if (text === body.text) return undefined;
   return { text, value: JSON.parse(text) as Json };
 }
 
@@ -85,7 +93,10 @@ export interface CheckedAnswer {
 }
 
 /** Asks hooks about a whole answer. Rejects with `WireError` when one blocks it or fails. */
-export type AnswerCheck = (candidate: Candidate, events: readonly AnswerEvent[]) => Promise<CheckedAnswer>;
+export type AnswerCheck = (
+  candidate: Candidate,
+  answer: { readonly events: readonly AnswerEvent[]; readonly text: string },
+) => Promise<CheckedAnswer>;
 
 /** @returns undefined where no hook checks answers */
 export function answerCheckFor(
@@ -95,8 +106,10 @@ export function answerCheckFor(
 ): AnswerCheck | undefined {
   const hooks = request.hooks.filter(({ stage }) => stage === 'after');
   if (hooks.length === 0) return undefined;
-  return async ({ model }, events) => {
-    const texts = findAnswerTexts(events);
+  return async ({ model }, { events, text }) => {
+    const seen = findAnswerTexts(events);
+    // Where a hook replaces one of the others, the answer is written without it.
+    const texts = [...seen, ...findUnseenTexts(text, request.stream, seen)];
     const question = { ...questionOf(incoming, { ...request, model: model.id }), texts };
     // The answer is paid for, so it is also checked after the caller disconnected.
     const { replaced, isUnchecked } = await runHooks(hooks, question, { observer, onFault });

@@ -33,6 +33,8 @@ export interface RequestContext {
   readonly cacheSlot: CacheSlot | undefined;
   /** Asks hooks about an answer; undefined where none checks answers. */
   readonly checkAnswer: AnswerCheck | undefined;
+  /** What was read so far of streams that are read whole before any of it is sent. */
+  readonly tallies: Map<Candidate, AnswerTally>;
   /** Builds the upstream body for a candidate. @throws WireError 400 when the provider's wire cannot express it */
   readonly bodyFor: (candidate: Candidate) => UpstreamBody;
   readonly failure: (candidate: Candidate) => UpstreamWire['failure'];
@@ -186,7 +188,8 @@ async function failRequest(
   if (last) markServing(context, last);
   if (last && wasRunning && incoming.disconnectSignal.aborted) {
     // The provider was generating when the caller disconnected. Its usage is unknown, so an estimate is charged.
-    const usage: Usage = new AnswerTally().estimateUsage(facts);
+    const tally = context.tallies.get(candidate) ?? new AnswerTally();
+    const usage: Usage = tally.estimateUsage(facts);
     await hold.settle(candidate, last.candidateIndex, usage, { status: 499, outcome: 'client_gone' });
     throw new ClientGone('before there was an answer');
   }

@@ -43,9 +43,10 @@ export async function answerStreamed(
   writers: StreamWriters,
 ): Promise<OutgoingResponse> {
   if (context.checkAnswer)
-    return await answerBuffered(context, (reply, candidate) =>
+    return await answerBuffered(context, (reply, candidate, { onFirstByte }) =>
       readWholeStream(createRelay(reply, candidate, { writers, incoming: context.incoming }), {
         reply,
+        onFirstByte,
         candidate,
         context,
         writers,
@@ -86,11 +87,13 @@ async function readWholeStream(
   relay: Relay | LocalRelay,
   {
     reply,
+    onFirstByte,
     candidate,
     context,
     writers,
   }: {
     readonly reply: UpstreamReply;
+    readonly onFirstByte: Attempt['onFirstByte'];
     readonly candidate: Candidate;
     readonly context: RequestContext;
     readonly writers: StreamWriters;
@@ -99,12 +102,14 @@ async function readWholeStream(
   const { tally, stream } = relay;
   tally.recordedEvents = [];
   tally.maxRecordedBytes = Infinity;
+  context.tallies.set(candidate, tally);
   // The transport bounds its size.
   let text = '';
   try {
     for (let done = false; !done; ) {
       const read = await relay.next();
       text += read.text;
+      if (text !== '') onFirstByte?.();
       ({ done } = read);
     }
   } finally {
