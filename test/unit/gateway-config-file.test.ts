@@ -494,6 +494,11 @@ tiers = { flex = { in_usd_per_mtok = "1", out_usd_per_mtok = "1", long_context =
       [/to\[0\]: 'n' lacks tools, images, which 'm' has/],
     ],
     [
+      'a fallback that is no list',
+      `${provider}${model('m')}[[fallbacks]]\nmodel = "m"\nto = "other"`,
+      [/fallbacks\[0\]\.to: expected a list of ids of models, got "other"$/],
+    ],
+    [
       'four fallbacks',
       `${provider}${model('m')}[[fallbacks]]\nmodel = "m"\nto = ["a", "b", "c", "d"]`,
       [/at most 3 models/],

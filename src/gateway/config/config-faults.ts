@@ -9,7 +9,7 @@ import { knownKeysByTable, secretMembers } from './schemas.ts';
 export class ConfigFaults {
   readonly #name: string;
   readonly #lines: KeyLines;
-  readonly #entries: { readonly line: number; readonly text: string }[] = [];
+  readonly #entries: { readonly path: KeyPath; readonly line: number; readonly text: string }[] = [];
 
   constructor(name: string, lines: KeyLines) {
     this.#name = name;
@@ -18,12 +18,12 @@ export class ConfigFaults {
 
   add(path: KeyPath, message: string): void {
     const line = this.#lines.lineOf(path);
-    this.#entries.push({ line, text: `${this.#name}:${line}: ${formatKeyPath(path)}: ${message}` });
+    this.#entries.push({ path, line, text: `${this.#name}:${line}: ${formatKeyPath(path)}: ${message}` });
   }
 
-  /** @throws UsageError with all faults, if there are any */
-  throwIfAny(): void {
-    if (this.#entries.length === 0) return;
+  /** @param matters whether a fault at a path does @throws UsageError with all faults, if there is one that matters */
+  throwIfAny(matters: (path: KeyPath) => boolean = () => true): void {
+    if (!this.#entries.some(({ path }) => matters(path))) return;
     throw new UsageError(this.#entries.sort((a, b) => a.line - b.line).map(({ text }) => text));
   }
 
@@ -31,7 +31,11 @@ export class ConfigFaults {
   parse<T extends z.ZodType>(schema: T, value: unknown, path: KeyPath): z.infer<T> | undefined {
     const result = schema.safeParse(value);
     if (result.success) return result.data;
-    for (const issue of result.error.issues) this.#issue(issue, value, path);
+    const { issues } = result.error;
+    const mistyped = new Set(issues.flatMap((one) => (one.code === 'invalid_type' ? [keyOf(one)] : [])));
+    // Zod also checks the length of what is no list.
+    for (const issue of issues)
+      if (issue.code === 'invalid_type' || !mistyped.has(keyOf(issue))) this.#issue(issue, value, path);
     return undefined;
   }
 
@@ -58,6 +62,8 @@ export class ConfigFaults {
     else this.add(at, `${issue.message}, got ${formatValue(received)}`);
   }
 }
+
+const keyOf = ({ path }: z.core.$ZodIssue): string => path.map(String).join('.');
 
 /** The table of a path: `models.long_context` for `models[3].long_context`, `byok` for `byok.azure`. */
 function tableOf(path: KeyPath): string {
