@@ -702,6 +702,10 @@ describe('invalid command lines', () => {
     ['check', /unknown command 'check' \(did you mean 'catalog check'\?\)\n/],
     ['launch', /unknown command 'launch'; the commands are: serve, account, key, usage, budget, /],
     ['servee', /did you mean 'serve'\?/],
+    [
+      'ledger audit --admin-url http://127.0.0.1:1',
+      /--admin-url does not belong to the command ledger audit, which works on the database: name it with --database/,
+    ],
     ['ledger', /'ledger' needs a subcommand: ledger audit/],
     ['account create', /account create needs NAME/],
     ['account credit acme', /account credit needs USD/],

@@ -342,12 +342,18 @@ function positionalFaults(
     : [];
 }
 
+/** Where a command works that a running gateway was named for. */
+const placeOf = (name: CommandName, flag: FlagName): string =>
+  flag === 'admin-url' && /^(?:ledger|endpoint|secrets) /.test(name)
+    ? ', which works on the database: name it with --database URL or --config FILE'
+    : '';
+
 function flagFaults(name: CommandName, given: readonly FlagName[]): string[] {
   const { flags: allowedFlags, needed = [], hasAdminApi } = commandRowOf(name);
   return [
     ...given
       .filter((flag) => ![...allowedFlags, ...commonFlags, ...(hasAdminApi ? adminFlags : [])].includes(flag))
-      .map((flag) => `--${flag} does not belong to the command ${name}`),
+      .map((flag) => `--${flag} does not belong to the command ${name}${placeOf(name, flag)}`),
     ...needed
       .filter((flag) => !given.includes(flag))
       .map((flag) => `${name} needs --${flag} ${flags[flag].value}`),

@@ -5,6 +5,9 @@ import { formatValue, UsageError } from '../../config/usage.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { knownKeysByTable, secretMembers } from './schemas.ts';
 
+/** A table with more keys is not listed: gateway.example.toml shows it. */
+const maxListedKeys = 8;
+
 /** Collects the faults of a file, to report all of them at once, in the order of the file. */
 export class ConfigFaults {
   readonly #name: string;
@@ -52,8 +55,13 @@ export class ConfigFaults {
     const at = [...path, ...inside];
     if (issue.code === 'unrecognized_keys') {
       const known = knownKeysByTable[tableOf(at)] ?? [];
+      const all =
+        known.length > 0 && known.length <= maxListedKeys ? `; the keys are: ${known.join(', ')}` : '';
       for (const key of issue.keys)
-        this.add([...at, key], `unknown key${didYouMean(key.replaceAll('-', '_'), known, (near) => near)}`);
+        this.add(
+          [...at, key],
+          `unknown key${didYouMean(key.replaceAll('-', '_'), known, (near) => near) || all}`,
+        );
       return;
     }
     const received = valueAt(value, inside);

@@ -162,7 +162,10 @@ function parseToml(source: string, name: string): Record<string, unknown> {
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const what = (error.message.split('\n')[0] ?? '').replace(/^Invalid TOML document: /, '');
-    throw new UsageError([`${name}:${error.line}:${error.column}: not valid TOML: ${what}`]);
+    // What a missing quote causes, at the end of its line.
+    const hint =
+      what === 'control characters are not allowed in strings' ? '; is a closing quote missing?' : '';
+    throw new UsageError([`${name}:${error.line}:${error.column}: not valid TOML: ${what}${hint}`]);
   }
 }
 
