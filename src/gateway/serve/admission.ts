@@ -194,16 +194,15 @@ async function admit<Facts extends RequestFacts>(
     tag: services.tags.admit(caller.key.id, readTag(wire, received.value)),
     onTokens: permit.countTokens,
   };
-  const cacheSlot = candidates.every((candidate) => rules.isCacheable(candidate, parsed))
-    ? CacheSlot.open(services, incoming, {
-        accountId: caller.accountId,
-        wire,
-        model: model.id,
-        candidates,
-        hooks: answerHookIds(hooks),
-        text: parsed.text,
-      })
-    : undefined;
+  const cacheSlot = CacheSlot.open(services, incoming, {
+    accountId: caller.accountId,
+    wire,
+    model: model.id,
+    candidates,
+    hooks: answerHookIds(hooks),
+    text: parsed.text,
+    isCacheable: () => candidates.every((candidate) => rules.isCacheable(candidate, parsed)),
+  });
   const found = await cacheSlot?.find();
   if (cacheSlot && found) return await answerFromCache(services, incoming, holdRequest, { cacheSlot, found });
   const hold = await placeHold(services, incoming, holdRequest);

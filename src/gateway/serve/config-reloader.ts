@@ -95,12 +95,12 @@ export class ConfigReloader {
       const result = Array.isArray(next) ? refused(next) : await this.#apply(next);
       this.#reloads[result.outcome]++;
       if (result.outcome === 'unchanged') {
+        this.#isClaimed = false;
+        await this.#claim();
         onNotice('the configuration was read again and has not changed', {
           code: 'config.unchanged',
           version: this.#version,
         });
-        this.#isClaimed = false;
-        await this.#claim();
       }
       if (result.outcome === 'refused') await this.#reportFaults(result.faults);
       return result;
