@@ -5,6 +5,6 @@ export const invalidApiKey = (): WireError =>
   new WireError(
     401,
     'invalid_request_error',
-    'The request has no valid API key: send one as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
+    'The API key is missing, unknown, expired, revoked or disabled. Send it as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
     { code: 'invalid_api_key', headers: { 'www-authenticate': 'Bearer' } },
   );

@@ -16,7 +16,7 @@ export interface HostHints {
   readonly token: string;
   /** When the connection is refused. */
   readonly start: string;
-  /** What should listen there, for messages. Default: `lathe host`. */
+  /** What should listen there, for messages. Default: a host. */
   readonly server?: string;
   /** Message for a 503. */
   readonly unavailable: (code: string, message: string) => string;
@@ -133,11 +133,13 @@ function errorMessageFor(
   return status === 503 ? unavailable(code, message) : message;
 }
 
-function unreachableMessage(url: string, error: unknown, { start }: HostHints): string {
+function unreachableMessage(url: string, error: unknown, { start, server }: HostHints): string {
   const code = systemCode(error);
-  if (code === 'ECONNREFUSED') return `no host is listening at ${url}; ${start}`;
+  if (code === 'ECONNREFUSED')
+    return `${server === undefined ? 'no host' : 'nothing'} is listening at ${url}; ${start}`;
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
     return `the host name of ${url} cannot be resolved; ${start}`;
-  if (code === 'ECONNRESET' || code === 'EPIPE') return `the host at ${url} closed the connection`;
-  return `the host at ${url} cannot be reached: ${errorMessage(error)}`;
+  if (code === 'ECONNRESET' || code === 'EPIPE')
+    return `the ${server ?? 'host'} at ${url} closed the connection`;
+  return `the ${server ?? 'host'} at ${url} cannot be reached: ${errorMessage(error)}`;
 }

@@ -194,7 +194,7 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
   }
 }
 
-function configFamilies({ version, isNewest, reloads }: ConfigState): MetricFamily[] {
+function configFamilies({ version, isNewest, refused, reloads }: ConfigState): MetricFamily[] {
   return [
     {
       name: 'lathe_gateway_config_version',
@@ -207,6 +207,12 @@ function configFamilies({ version, isNewest, reloads }: ConfigState): MetricFami
       type: 'gauge',
       help: 'Whether no other gateway of the database serves a newer, different configuration.',
       samples: [{ value: isNewest ? 1 : 0 }],
+    },
+    {
+      name: 'lathe_gateway_config_refused',
+      type: 'gauge',
+      help: 'Whether the configuration as its files are now cannot be used.',
+      samples: [{ value: refused ? 1 : 0 }],
     },
     {
       name: 'lathe_gateway_config_reloads_total',

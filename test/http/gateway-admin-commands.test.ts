@@ -178,7 +178,7 @@ describe('a command whose gateway does not answer it', () => {
     const refused = await list({ LATHE_GATEWAY_ADMIN_URL: adminUrl, LATHE_GATEWAY_ADMIN_TOKEN: wrong });
     expect(refused).toEqual({
       out: '',
-      err: "lathe: The token is no operator's. (--admin-token-file FILE or LATHE_GATEWAY_ADMIN_TOKEN names the operator's token)\n",
+      err: "lathe: The token is not that of an operator. (--admin-token-file FILE or LATHE_GATEWAY_ADMIN_TOKEN names the operator's token)\n",
       code: 3,
     });
     const closed = await list({
@@ -187,10 +187,13 @@ describe('a command whose gateway does not answer it', () => {
     });
     expect(closed).toMatchObject({ out: '', code: 3 });
     expect(closed.err).toContain(
-      'no host is listening at http://127.0.0.1:1; --admin-url names the operator',
+      'nothing is listening at http://127.0.0.1:1; --admin-url names the operator',
     );
     const callers = await list({ LATHE_GATEWAY_ADMIN_URL: gateway.url, LATHE_GATEWAY_ADMIN_TOKEN: wrong });
-    expect(callers.code).not.toBe(0);
+    expect(callers).toMatchObject({ out: '', code: 3 });
+    expect(callers.err).toMatch(
+      /has no \/admin\/v1\/accounts: .* --admin-url names the port of --admin-port, not that of --port\n/,
+    );
     const other = createServer((_, response) => {
       response.setHeader('content-type', 'application/json').end('{"data": [{"id": 1}]}');
     });

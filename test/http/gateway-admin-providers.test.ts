@@ -271,6 +271,15 @@ describe('commands of providers', () => {
     );
     expect((await run('provider enable west --model spare')).out).toBe('spare at west is enabled\n');
     expect(await asking('spare')).toEqual([200, 'west']);
+    await run('provider disable west --model spare');
+    expect((await run('provider enable west')).out).toBe(
+      'west is enabled, but spare at it is still disabled: `provider enable west --model spare`\n',
+    );
+    await run('provider disable west');
+    expect((await run('provider enable west --model spare')).out).toBe(
+      'spare at west is enabled, but west is disabled: `provider enable west`\n',
+    );
+    expect((await run('provider enable west')).out).toBe('west is enabled\n');
     expect((await run('provider disable nort')).err).toBe(
       "lathe: The configuration has no provider 'nort'.\n",
     );

@@ -89,6 +89,7 @@ describe('a gateway whose configuration changes', () => {
       'stderr',
       /limits.shared changes only with a restart; limits.max_body_bytes changes only with a restart/,
     );
+    expect(await metricOf(gateway, 'lathe_gateway_config_refused')).toBe(1);
     rmSync(cheap);
     gateway.kill('SIGUSR2');
     await gateway.waitFor('stderr', /there is no such file/);
@@ -96,6 +97,7 @@ describe('a gateway whose configuration changes', () => {
     gateway.kill('SIGUSR2');
     await gateway.waitFor('stderr', /has not changed/);
     expect((await asking(gateway)).status).toBe(200);
+    expect(await metricOf(gateway, 'lathe_gateway_config_refused')).toBe(0);
     expect(await metricOf(gateway, 'lathe_gateway_config_reloads_total', 'refused')).toBe(3);
     expect(await metricOf(gateway, 'lathe_gateway_config_version')).toBe(1);
   });

@@ -133,7 +133,7 @@ describe('a caller without a valid key is refused', () => {
         status: 401,
         body: {
           message:
-            'The request has no valid API key: send one as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
+            'The API key is missing, unknown, expired, revoked or disabled. Send it as `Authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`.',
           type: 'invalid_request_error',
           param: null,
           code: 'invalid_api_key',

@@ -172,8 +172,12 @@ describe('accounts and keys', () => {
     expect((await onBooks('account', 'disable', 'globex')).out).toBe('globex is disabled\n');
     expect((await onBooks('account', 'list')).out).toMatch(/globex .*disabled 20/);
     expect((await onBooks('account', 'enable', 'globex')).out).toBe('globex is enabled\n');
+    await onBooks('account', 'credit', 'globex', '2.5', '--note', 'invoice 7');
     const { data } = (await json('changes', '--account', 'globex')) as { data: Record<string, string>[] };
-    expect(data).toHaveLength(11);
+    expect(data).toHaveLength(12);
+    expect(data.find(({ action }) => action === 'account credit')).toMatchObject({
+      after: { amount_nanodollars: '2500000000', note: 'invoice 7' },
+    });
     for (const { actor } of data) expect(actor).toMatch(/^.+@.+$/);
     expect(data.find(({ action }) => action === 'account update')).toMatchObject({
       before: { name: 'acme' },
@@ -337,6 +341,10 @@ TOTAL  3         48      9       12          $0.001234568
     expect(await json('usage', '--by', 'account', '--account', 'acme', '--with-descendants')).toMatchObject({
       total: { requests: 3 },
     });
+    expect((await usage('--account', 'acme')).err).toBe(
+      'lathe: without the accounts below acme: --with-descendants adds them\n',
+    );
+    expect((await usage('--account', 'acme', '--with-descendants')).err).toBe('');
     // A cell that a spreadsheet would take for a formula is marked as text.
     expect((await usage('--by', 'day,tag', '--csv', '--since', '2026-11')).out).toBe(
       [
@@ -411,6 +419,9 @@ describe('archives', () => {
       out: 'the archives agree with the ledger: 1 archived day, 1 request\n',
     });
     await writeFile(join(to, 'archive-2026-11-02.jsonl.gz'), 'damaged');
+    expect((await onBooks('ledger', 'verify', `${to}-other`)).err).toMatch(
+      /there is no folder .*-other: name the one that `ledger archive` wrote to\n/,
+    );
     const damaged = await onBooks('ledger', 'verify', to);
     expect(damaged).toMatchObject({ code: 1, err: 'lathe: the archives differ from the ledger: 1 fault\n' });
     expect(damaged.out).toContain('has the SHA-256');
@@ -636,18 +647,76 @@ describe('serve', () => {
   });
 });
 
+describe('a configuration with faults', () => {
+  const fileWith = async (text: string) => {
+    const path = join(folder, 'faulty.toml');
+    await writeFile(path, text);
+    return ['--config', path];
+  };
+  const faultyModel = '[[models]]\nid = "small"\nin_usd_per_mtok = 0.1\n';
+
+  test('does not keep a key from being disabled, as long as it names the database', async () => {
+    await onBooks('account', 'create', 'acme');
+    await onBooks('key', 'create', '--account', 'acme');
+    const { data } = (await json('key', 'list')) as { data: { id: string }[] };
+    const id = data[0]?.id ?? '';
+    const file = await fileWith(`database = "${database}"\n${faultyModel}`);
+    expect(await run(['key', 'disable', id, ...file])).toMatchObject({ code: 0, err: '' });
+    expect(await run(['key', 'update', id, '--models', 'small', ...file])).toMatchObject({
+      code: 0,
+      err: '',
+    });
+    expect((await run(['ledger', 'audit', ...file])).out).toContain('the ledger is consistent');
+    expect((await run(['catalog', 'check', ...file])).code).toBe(1);
+    expect((await run(['serve', ...file])).code).toBe(2);
+  });
+
+  test.each([
+    ['is misspelled', (url: string) => `databse = "${url}"\n`],
+    ['is in another table', (url: string) => `[limits]\ndatabase = "${url}"\n`],
+    ['is missing', () => faultyModel],
+    ['is invalid', () => `database = "sqlit:x.db"\n${faultyModel}`],
+    ['is not TOML', () => 'database = "'],
+  ])('is refused where the database %s, and the message says what works', async (_, text) => {
+    const refused = await run(['account', 'list', ...(await fileWith(text(database)))], {
+      openDatabase: () => Promise.reject(new Error('opened')),
+    });
+    expect(refused).toMatchObject({ code: 2, out: '' });
+    expect(refused.err).toContain('lathe: --database URL names the database in place of the configuration\n');
+    const named = await onBooks('account', 'list', ...(await fileWith(text(database))));
+    expect(named.code).toBe(0);
+  });
+});
+
 describe('invalid command lines', () => {
   test.each<[string, RegExp]>([
-    ['account creat x', /unknown command 'account creat' \(did you mean 'account create'\?\)/],
-    ['acount list', /did you mean 'account list'\?/],
+    [
+      'account creat x',
+      /unknown command 'account creat' \(did you mean 'account create'\?\); the commands are: account create, /,
+    ],
+    [
+      'ledger reconcile',
+      /unknown command 'ledger reconcile'; the commands are: ledger audit, ledger archive, ledger verify\n/,
+    ],
+    ['acount list', /did you mean 'account list'\?\)\n/],
+    ['check', /unknown command 'check' \(did you mean 'catalog check'\?\)\n/],
+    ['launch', /unknown command 'launch'; the commands are: serve, account, key, usage, budget, /],
     ['servee', /did you mean 'serve'\?/],
+    [
+      'ledger audit --admin-url http://127.0.0.1:1',
+      /--admin-url does not belong to the command ledger audit, which works on the database: name it with --database/,
+    ],
     ['ledger', /'ledger' needs a subcommand: ledger audit/],
     ['account create', /account create needs NAME/],
     ['account credit acme', /account credit needs USD/],
     ['account create a b', /takes NAME, got also 'b'/],
     ['key create', /key create needs --account NAME/],
     ['account list --port 1', /--port does not belong to the command account list/],
-    ['serve --prot 1', /unknown flag --prot \(did you mean --port\?\)/],
+    [
+      'serve --prot 1',
+      /^lathe: unknown flag --prot \(did you mean --port\?\)\nSee: node dist\/gateway\.js serve --help\n$/,
+    ],
+    ['serve x --prot 1', /serve takes no arguments, got also 'x'\n/],
     ['serve --port 65536', /--port: expected a whole number from 0 to 65535, got '65536'/],
     ['serve --port', /--port needs a value/],
     ['serve --port --json', /--port needs a value/],
@@ -682,7 +751,7 @@ describe('invalid command lines', () => {
   ])('%s', async (line, message) => {
     const refused = await run(line.split(' '), { openDatabase: () => Promise.reject(new Error('opened')) });
     expect(refused.err).toMatch(message);
-    expect(refused.err).toMatch(/See: node dist\/gateway\.js --help\n$/);
+    expect(refused.err).toMatch(/See: node dist\/gateway\.js (?:[a-z]+ ){0,2}--help\n$/);
     expect(refused).toMatchObject({ code: 2, out: '' });
   });
 
@@ -694,6 +763,16 @@ describe('invalid command lines', () => {
   test('all faults of a command line are reported at once', async () => {
     const { err } = await run(['key', 'create', 'x', '--cap-usd', 'y', '--port', '1', '--nope']);
     expect(err.split('\n').filter((line) => line.startsWith('lathe: '))).toHaveLength(5);
+  });
+
+  test('a file that is missing is named', async () => {
+    const gone = join(folder, 'gone');
+    for (const line of [
+      `account list --admin-url http://127.0.0.1:1 --admin-token-file ${gone}`,
+      `serve --admin-port 0 --admin-token-file ${gone} --config ${config}`,
+      `catalog import ${gone} --provider p`,
+    ])
+      expect((await run(line.split(' '))).err).toContain(`${gone}: there is no such file\n`);
   });
 
   test('ledger errors exit with 1', async () => {

@@ -494,6 +494,11 @@ tiers = { flex = { in_usd_per_mtok = "1", out_usd_per_mtok = "1", long_context =
       [/to\[0\]: 'n' lacks tools, images, which 'm' has/],
     ],
     [
+      'a fallback that is no list',
+      `${provider}${model('m')}[[fallbacks]]\nmodel = "m"\nto = "other"`,
+      [/fallbacks\[0\]\.to: expected a list of ids of models, got "other"$/],
+    ],
+    [
       'four fallbacks',
       `${provider}${model('m')}[[fallbacks]]\nmodel = "m"\nto = ["a", "b", "c", "d"]`,
       [/at most 3 models/],
@@ -598,7 +603,9 @@ on_fail = "allow"
     [
       'a cache of a model without the limits of what is stored',
       `${provider}${model('m', 'cache = { ttl_secs = 5, max_entries = 1 }')}`,
-      [/models\[0\]\.cache\.max_entries: unknown key/],
+      [
+        /models\[0\]\.cache\.max_entries: unknown key; the keys are: use, ttl_secs, hit_price_nanousd, hit_price_percent$/,
+      ],
     ],
     [
       'a cache of a model without the table',
@@ -689,6 +696,16 @@ ${model('n')}[models.deployments]\nprovider = "p"`,
       [/'q\/m' would be read as the model 'm' of the provider 'q' \(p has this one\)/],
     ],
     ['what is no TOML', 'a = \n', [/^gateway\.toml:1:\d+: not valid TOML/]],
+    [
+      'a quote that is not closed',
+      'database = "x\n',
+      [/^gateway\.toml:1:14: .*; is a closing quote missing\?$/],
+    ],
+    [
+      'a model without capabilities',
+      provider + model('m').replace('caps = ["chat"]', ''),
+      [/models\[0\]\.caps: is missing; expected a list of capabilities: chat, tools, /],
+    ],
   ];
   test.each(cases)('%s', async (_, source, expected) => {
     const found = await faults(configOf(source));

@@ -35,6 +35,7 @@ it('the dashboard shows every metric of the gateway but for what its alerts or o
   const shown = named(fileOf('grafana/gateway.json')).map((name) => name.replace(/_bucket$/, ''));
   expect([...families.keys()].filter((name) => !shown.includes(name)).sort()).toEqual([
     'lathe_gateway_breaker_changes_total',
+    'lathe_gateway_config_refused',
     'lathe_gateway_config_reloads_total',
     'lathe_gateway_ledger_commits_total',
     'lathe_gateway_ledger_operations_total',

@@ -15,7 +15,7 @@ test.each([
   ['', '/chat/completions', 'did you mean /v1/chat/completions?'],
   ['/gateway', '/gateway/messages', 'did you mean /gateway/v1/messages?'],
   ['/gateway', '/gateway/v1/v1/messages', 'did you mean /gateway/v1/messages?'],
-  ['', '/', 'There is no /; the routes begin with /v1, as /v1/chat/completions.'],
+  ['', '/', 'There is no /; the routes begin with /v1, as /v1/chat/completions; /docs lists them.'],
   ['/gateway', '/gateway', 'the routes begin with /gateway/v1,'],
 ])('below %j: %s', (basePath, path, hint) => {
   expect(messageOf(path, basePath)).toContain(hint);

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { UsageError } from '../../config/usage.ts';
 import type { HostAddress } from '../../host-client/http.ts';
-import { errorMessage } from '../../util/error-message.ts';
+import { toFileError } from '../../terminal/file-error.ts';
 import { adminTokenVariable } from '../operator/admin-tokens.ts';
 import type { FlagValues } from './flags.ts';
 
@@ -60,7 +60,7 @@ async function readToken(path: string | undefined, env: Environment): Promise<st
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw new UsageError([`${at}: ${errorMessage(error)}`]);
+    throw new UsageError([`--admin-token-file ${toFileError(path, error).message}`]);
   }
   const lines = text.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('#'));
   if (lines.length !== 1)

@@ -38,6 +38,12 @@ export class AdminApi {
     } catch (error) {
       const code = error instanceof HostError && ledgerErrorCodes.find((one) => one === error.code);
       if (code) throw new LedgerError(code, error.message);
+      if (error instanceof HostError && isUnknownRoute(error))
+        throw new HostError(
+          'not_a_host',
+          `the server at ${this.#address.url} has no ${adminPrefix}${path}: it is not the operator listener of a gateway of this version; --admin-url names the port of --admin-port, not that of --port`,
+          error.status,
+        );
       throw error;
     }
     const { success, data } = schema.safeParse(parseJson(text));
@@ -48,6 +54,10 @@ export class AdminApi {
     );
   }
 }
+
+/** Whether the server has no such route, as the port for callers and other servers with JSON errors. */
+const isUnknownRoute = ({ status, message }: HostError): boolean =>
+  status === 404 && message.startsWith(`There is no ${adminPrefix}`);
 
 function parseJson(text: string): unknown {
   try {

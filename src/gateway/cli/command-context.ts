@@ -59,6 +59,23 @@ export async function resolveDatabaseUrl(
   }
 }
 
+/** The database of a command that needs nothing else of the configuration. @throws UsageError */
+async function locateDatabase(
+  context: CommandContext,
+  file: GatewayFile | undefined,
+  canCreate = false,
+): Promise<string> {
+  try {
+    return await resolveDatabaseUrl(context, file, canCreate);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    throw new UsageError([
+      ...error.faults,
+      '--database URL names the database in place of the configuration',
+    ]);
+  }
+}
+
 interface DatabaseOptions {
   readonly file?: GatewayFile | undefined;
   readonly masterKeys?: GatewayConfig['masterKeys'];
@@ -76,7 +93,7 @@ export async function withDatabase(
       `${command.name} works on a database only, and ${adminUrlVariable} names a gateway: name the database with --database URL or --config FILE`,
     ]);
   const found = file ?? (await readConfigIfPresent(context));
-  const database = await resolveDatabaseUrl(context, found, false);
+  const database = await locateDatabase(context, found);
   const place = describeDatabase(database);
   await openDatabase(context, { database, masterKeys }, (books) => task({ ...books, place }));
 }
@@ -114,7 +131,7 @@ export async function withBooks(
     return;
   }
   const file = await readConfigIfPresent(context);
-  const database = await resolveDatabaseUrl(context, file, canCreate);
+  const database = await locateDatabase(context, file, canCreate);
   const place = describeDatabase(database);
   const modelNames = async () => (await file?.modelNames()) ?? [];
   await openDatabase(context, { database, masterKeys: [], canCreate }, ({ ledger }) =>

@@ -220,6 +220,8 @@ export type RunCommand = Extract<Command, { words: readonly string[] }>;
 /** Reads a command line. Throws `UsageError` with every fault. */
 export function parseGatewayArgs(args: readonly string[]): Command {
   const faults: string[] = [];
+  /** Words that may be the values of unknown flags. */
+  const strayWords = new Set<number>();
   const words: string[] = [];
   const given = new Map<FlagName, string>();
   const switches = new Set<string>();
@@ -238,6 +240,7 @@ export function parseGatewayArgs(args: readonly string[]): Command {
     const [, long, inlineValue] = /^--([^=]+)(?:=(.*))?$/s.exec(arg) ?? [];
     const name = long ?? { '-h': 'help', '-v': 'version' }[arg];
     if (name === undefined || !known.includes(name)) {
+      if (inlineValue === undefined) strayWords.add(words.length);
       faults.push(
         `unknown flag ${arg.split('=')[0]}${didYouMean(long ?? arg, known, (near) => `--${near}`)}`,
       );
@@ -268,7 +271,7 @@ export function parseGatewayArgs(args: readonly string[]): Command {
   const { name, rest } = found;
   const ownSwitches = [...switches].filter(isSwitch);
   faults.push(
-    ...positionalFaults(name, rest),
+    ...positionalFaults(name, rest, (index) => strayWords.has(words.length - rest.length + index)),
     ...flagFaults(name, [...given.keys()]),
     ...ownSwitches
       .filter((one) => !commandRowOf(name).switches?.includes(one))
@@ -287,6 +290,10 @@ export function parseGatewayArgs(args: readonly string[]): Command {
   return { name, words: rest, flags: values, switches: ownSwitches, json: switches.has('json') };
 }
 
+/** The command that a command line names, for the help that fits a wrong one. */
+export const commandNamed = (args: readonly string[]): CommandName | undefined =>
+  commandOf(args.filter((arg) => !arg.startsWith('-')))?.name;
+
 function commandOf(words: readonly string[]): { name: CommandName; rest: readonly string[] } | undefined {
   for (const length of [2, 1]) {
     const name = words.slice(0, length).join(' ');
@@ -302,26 +309,51 @@ function unknownCommand(words: readonly string[]): string {
   if (subcommands.length > 0 && words.length === 1)
     return `'${noun}' needs a subcommand: ${subcommands.join(', ')}`;
   const typed = words.slice(0, 2).join(' ');
-  const suggestion = didYouMean(typed, commandNames, (name) => `'${name}'`);
-  return `unknown command '${typed}'${suggestion || didYouMean(noun, commandNames, (name) => `'${name}'`)}; the commands are: ${commandNames.join(', ')}`;
+  if (subcommands.length > 0) {
+    const [, verb = ''] = words;
+    const verbs = subcommands.map((name) => name.slice(noun.length + 1));
+    const near = didYouMean(verb, verbs, (one) => `'${noun} ${one}'`);
+    return `unknown command '${typed}'${near}; the commands are: ${subcommands.join(', ')}`;
+  }
+  // `check` for `catalog check`.
+  const [sameVerb, ...others] = commandNames.filter((name) => name.endsWith(` ${words.slice(0, 2).at(-1)}`));
+  const suggestion =
+    didYouMean(typed, commandNames, (name) => `'${name}'`) ||
+    didYouMean(noun, commandNames, (name) => `'${name}'`) ||
+    (sameVerb !== undefined && others.length === 0 ? ` (did you mean '${sameVerb}'?)` : '');
+  const nouns = new Set(commandNames.map((name) => name.split(' ')[0]));
+  return `unknown command '${typed}'${suggestion || `; the commands are: ${[...nouns].join(', ')}`}`;
 }
 
-function positionalFaults(name: CommandName, words: readonly string[]): string[] {
+/** @param isStray whether a word may be the value of an unknown flag, which is a fault already */
+function positionalFaults(
+  name: CommandName,
+  words: readonly string[],
+  isStray: (index: number) => boolean,
+): string[] {
   const { words: needed } = commandRowOf(name);
   const missing = needed.slice(words.length);
   if (missing.length > 0) return [`${name} needs ${missing.join(' and ')}`];
-  const extra = words.slice(needed.length).map((word) => `'${word}'`);
+  const extra = words.flatMap((word, index) =>
+    index < needed.length || isStray(index) ? [] : [`'${word}'`],
+  );
   return extra.length > 0
     ? [`${name} takes ${needed.join(' ') || 'no arguments'}, got also ${extra.join(', ')}`]
     : [];
 }
+
+/** Where a command works that a running gateway was named for. */
+const placeOf = (name: CommandName, flag: FlagName): string =>
+  flag === 'admin-url' && /^(?:ledger|endpoint|secrets) /.test(name)
+    ? ', which works on the database: name it with --database URL or --config FILE'
+    : '';
 
 function flagFaults(name: CommandName, given: readonly FlagName[]): string[] {
   const { flags: allowedFlags, needed = [], hasAdminApi } = commandRowOf(name);
   return [
     ...given
       .filter((flag) => ![...allowedFlags, ...commonFlags, ...(hasAdminApi ? adminFlags : [])].includes(flag))
-      .map((flag) => `--${flag} does not belong to the command ${name}`),
+      .map((flag) => `--${flag} does not belong to the command ${name}${placeOf(name, flag)}`),
     ...needed
       .filter((flag) => !given.includes(flag))
       .map((flag) => `${name} needs --${flag} ${flags[flag].value}`),

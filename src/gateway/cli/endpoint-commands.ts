@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { formatTable } from '../../cli/models/format-table.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
-import { errorMessage } from '../../util/error-message.ts';
+import { toFileError } from '../../terminal/file-error.ts';
 import { endpointPattern, endpointRule } from '../catalog/model-names.ts';
 import { isPublicPlainHttp } from '../config/remarks.ts';
 import {
@@ -88,7 +88,7 @@ async function readKeyFile(path: string): Promise<string> {
   try {
     text = (await readFile(path, 'utf8')).trim();
   } catch (error) {
-    throw new UsageError([`--api-key-file ${path}: cannot be read: ${errorMessage(error)}`]);
+    throw new UsageError([`--api-key-file ${toFileError(path, error).message}`]);
   }
   if (/^[\x21-\x7e]{1,4096}$/.test(text)) return text;
   throw new UsageError([

@@ -184,7 +184,7 @@ export const flags = {
   model: { value: 'ID', help: 'only this model at the provider', read: parseText },
   models: {
     value: 'ID,ID',
-    help: 'the only models that the key may use, or that are imported, or all',
+    help: 'only these models: of a key, those that it may use, or all; of an import, those that are printed',
     read: parseOr('all', parseNames),
   },
   rpm: {

@@ -33,7 +33,7 @@ export function auditLedger(session: CommandContext): Promise<void> {
 
 /** `ledger archive`. */
 export async function archiveLedger(session: CommandContext): Promise<void> {
-  const folder = await existingFolder(session);
+  const folder = await existingFolder(session, 'create it first');
   const before = requireFlag(session.command.flags.before, 'before');
   await withDatabase(session, async ({ ledger }) => {
     const onDay = ({ day, file, requests }: ArchivedDay) =>
@@ -50,7 +50,7 @@ export async function archiveLedger(session: CommandContext): Promise<void> {
 
 /** `ledger verify`: exits with an error if a file is missing or differs from the ledger. */
 export async function verifyLedgerArchives(session: CommandContext): Promise<void> {
-  const folder = await existingFolder(session);
+  const folder = await existingFolder(session, 'name the one that `ledger archive` wrote to');
   await withDatabase(session, async ({ ledger }) => {
     const { days, requests, faults } = await ledger.verifyArchives(folder);
     const summary = `${pluralize(days, 'archived day')}, ${pluralize(requests, 'request')}`;
@@ -69,10 +69,10 @@ export async function verifyLedgerArchives(session: CommandContext): Promise<voi
 }
 
 /** The folder that the command names. @throws StartError when there is none */
-async function existingFolder(session: CommandContext): Promise<string> {
+async function existingFolder(session: CommandContext, advice: string): Promise<string> {
   const folder = positional(session, 0);
   const found = await stat(folder).catch(() => undefined);
-  if (!found?.isDirectory()) throw new StartError(`there is no folder ${folder}: create it first`);
+  if (!found?.isDirectory()) throw new StartError(`there is no folder ${folder}: ${advice}`);
   return folder;
 }
 

@@ -14,7 +14,7 @@ import { listBudgets, removeBudget, setBudget } from './budget-commands.ts';
 import { listChanges } from './changes-command.ts';
 import { archiveLedger, auditLedger, rotateSecrets, verifyLedgerArchives } from './ledger-commands.ts';
 import { checkCatalog } from './catalog-commands.ts';
-import { type CommandName, parseGatewayArgs } from './commands.ts';
+import { commandNamed, type CommandName, parseGatewayArgs } from './commands.ts';
 import { addEndpoint, listEndpoints, removeEndpoint } from './endpoint-commands.ts';
 import { gatewayHelp } from './help.ts';
 import { createKey, disableKey, enableKey, listKeys, revokeKey, updateKey } from './key-commands.ts';
@@ -82,7 +82,10 @@ export async function gatewayMain(environment: CliEnvironment): Promise<void> {
     const usage = error instanceof UsageError;
     for (const line of usage ? error.faults : [errorMessage(error)])
       environment.stderr.write(`lathe: ${printable(line)}\n`);
-    if (usage) environment.stderr.write('See: node dist/gateway.js --help\n');
+    if (usage) {
+      const words = ['node dist/gateway.js', commandNamed(environment.args), '--help'];
+      environment.stderr.write(`See: ${words.filter((word) => word !== undefined).join(' ')}\n`);
+    }
     environment.exit(usage ? 2 : isNoAnswer(error) ? 3 : 1);
   }
 }

@@ -3,7 +3,7 @@ import { formatTable } from '../../cli/models/format-table.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
 import { printable } from '../../terminal/printable.ts';
-import { errorMessage } from '../../util/error-message.ts';
+import { toFileError } from '../../terminal/file-error.ts';
 import { summarizeList } from '../../util/summarize-list.ts';
 import { pluralize } from '../../words/count.ts';
 import { didYouMean } from '../../words/nearest.ts';
@@ -113,7 +113,7 @@ async function readList(context: CommandContext): Promise<{ readonly models: rea
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw new UsageError([`${path}: ${errorMessage(error)}`]);
+    throw new UsageError([toFileError(path, error).message]);
   }
   const list = readPriceList(text);
   if (typeof list === 'string') throw new UsageError([`${path}: ${list}`]);

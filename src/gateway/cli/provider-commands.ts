@@ -41,6 +41,19 @@ const stateText = (disabled: Disabled): string =>
     ? `disabled ${disabled.at.slice(0, 10)} by ${disabled.by}${disabled.note === null ? '' : `: ${disabled.note}`}`
     : 'active';
 
+/** What `provider enable` does not enable: a provider and a model at it are disabled independently of each other. */
+function stillDisabledText(
+  { id, disabled, deployments }: z.infer<typeof providerSchema>,
+  model: string | undefined,
+): string {
+  if (model !== undefined) return disabled ? `, but ${id} is disabled: \`provider enable ${id}\`` : '';
+  const models = [...new Set(deployments.filter((one) => one.disabled).map((one) => one.model))];
+  const commands = models.map((one) => `\`provider enable ${id} --model ${one}\``);
+  return models.length === 0
+    ? ''
+    : `, but ${models.join(', ')} at it ${models.length === 1 ? 'is' : 'are'} still disabled: ${commands.join(', ')}`;
+}
+
 const setDisabled =
   (isDisabled: boolean) =>
   async (context: CommandContext): Promise<void> => {
@@ -51,7 +64,8 @@ const setDisabled =
     const body = { disabled: isDisabled, model, note };
     const provider = await api.send(providerSchema, 'PATCH', pathOf('providers', id), body);
     const what = model === undefined ? id : `${model} at ${id}`;
-    writeResult(context, provider, `${what} is ${isDisabled ? 'disabled' : 'enabled'}\n`);
+    const state = isDisabled ? 'disabled' : `enabled${stillDisabledText(provider, model)}`;
+    writeResult(context, provider, `${what} is ${state}\n`);
   };
 
 export const disableProvider = setDisabled(true);

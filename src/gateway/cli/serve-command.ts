@@ -99,7 +99,7 @@ export async function serve(context: CommandContext): Promise<void> {
   world.stdout.write(
     command.json
       ? `${JSON.stringify({ url, ...(adminUrl ? { admin_url: adminUrl } : {}), models: config.models.length })}\n`
-      : `lathe gateway ready on ${url}: ${pluralize(config.models.length, 'model')} of ${pluralize(config.providers.length, 'provider')}${adminUrl ? `; metrics on ${adminUrl}/metrics` : ''}\n`,
+      : `lathe gateway ready on ${url}: ${pluralize(config.models.length, 'model')} of ${pluralize(config.providers.length, 'provider')}${adminUrl ? `; metrics on ${adminUrl}/metrics${tokens ? ` and the admin API on ${adminUrl}/admin/v1` : ''}` : ''}\n`,
   );
 }
 

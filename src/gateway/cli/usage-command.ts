@@ -3,7 +3,7 @@ import { UsageError } from '../../config/usage.ts';
 import { toTotalsBody, toUsageBody } from '../usage/bodies.ts';
 import { parseUsageSince, toDay, type UsageDimension } from '../usage/query.ts';
 import { compareGroups, sumOf, type UsageLine, type UsageTotals } from '../usage/report.ts';
-import { type CommandContext, findAccount, withBooks, writeResult } from './command-context.ts';
+import { type CommandContext, findAccount, withBooks, writeNote, writeResult } from './command-context.ts';
 import { formatDollars } from '../ledger/money.ts';
 
 const sumHeadings = ['REQUESTS', 'PROMPT', 'CACHED', 'COMPLETION', 'SPEND'];
@@ -26,9 +26,14 @@ export async function showUsage(context: CommandContext): Promise<void> {
     const accountId = account === undefined ? undefined : (await findAccount(books, account)).id;
     const query = { by, ...period, ...(accountId === undefined ? {} : { accountId, withDescendants }) };
     const unsorted = (await ledger.usage(query)) ?? [];
-    const names = new Map(
-      by.includes('account') ? (await ledger.accounts()).map(({ id, name }) => [id, name]) : [],
-    );
+    const accounts = accountId !== undefined || by.includes('account') ? await ledger.accounts() : [];
+    const names = new Map(accounts.map(({ id, name }) => [id, name]));
+    if (
+      accountId !== undefined &&
+      !withDescendants &&
+      accounts.some(({ parentId }) => parentId === accountId)
+    )
+      writeNote(context, `without the accounts below ${account}: --with-descendants adds them`);
     const nameOf = (dimension: UsageDimension, value: string): string =>
       dimension === 'account' ? (names.get(value) ?? value) : value;
     const cellsOf = ({ group }: UsageLine) =>

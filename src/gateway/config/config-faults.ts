@@ -5,11 +5,14 @@ import { formatValue, UsageError } from '../../config/usage.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { knownKeysByTable, secretMembers } from './schemas.ts';
 
+/** A table with more keys is not listed: gateway.example.toml shows it. */
+const maxListedKeys = 8;
+
 /** Collects the faults of a file, to report all of them at once, in the order of the file. */
 export class ConfigFaults {
   readonly #name: string;
   readonly #lines: KeyLines;
-  readonly #entries: { readonly line: number; readonly text: string }[] = [];
+  readonly #entries: { readonly path: KeyPath; readonly line: number; readonly text: string }[] = [];
 
   constructor(name: string, lines: KeyLines) {
     this.#name = name;
@@ -18,12 +21,12 @@ export class ConfigFaults {
 
   add(path: KeyPath, message: string): void {
     const line = this.#lines.lineOf(path);
-    this.#entries.push({ line, text: `${this.#name}:${line}: ${formatKeyPath(path)}: ${message}` });
+    this.#entries.push({ path, line, text: `${this.#name}:${line}: ${formatKeyPath(path)}: ${message}` });
   }
 
-  /** @throws UsageError with all faults, if there are any */
-  throwIfAny(): void {
-    if (this.#entries.length === 0) return;
+  /** @param matters whether a fault at a path does @throws UsageError with all faults, if there is one that matters */
+  throwIfAny(matters: (path: KeyPath) => boolean = () => true): void {
+    if (!this.#entries.some(({ path }) => matters(path))) return;
     throw new UsageError(this.#entries.sort((a, b) => a.line - b.line).map(({ text }) => text));
   }
 
@@ -31,7 +34,11 @@ export class ConfigFaults {
   parse<T extends z.ZodType>(schema: T, value: unknown, path: KeyPath): z.infer<T> | undefined {
     const result = schema.safeParse(value);
     if (result.success) return result.data;
-    for (const issue of result.error.issues) this.#issue(issue, value, path);
+    const { issues } = result.error;
+    const mistyped = new Set(issues.flatMap((one) => (one.code === 'invalid_type' ? [keyOf(one)] : [])));
+    // Zod also checks the length of what is no list.
+    for (const issue of issues)
+      if (issue.code === 'invalid_type' || !mistyped.has(keyOf(issue))) this.#issue(issue, value, path);
     return undefined;
   }
 
@@ -48,8 +55,13 @@ export class ConfigFaults {
     const at = [...path, ...inside];
     if (issue.code === 'unrecognized_keys') {
       const known = knownKeysByTable[tableOf(at)] ?? [];
+      const all =
+        known.length > 0 && known.length <= maxListedKeys ? `; the keys are: ${known.join(', ')}` : '';
       for (const key of issue.keys)
-        this.add([...at, key], `unknown key${didYouMean(key.replaceAll('-', '_'), known, (near) => near)}`);
+        this.add(
+          [...at, key],
+          `unknown key${didYouMean(key.replaceAll('-', '_'), known, (near) => near) || all}`,
+        );
       return;
     }
     const received = valueAt(value, inside);
@@ -58,6 +70,8 @@ export class ConfigFaults {
     else this.add(at, `${issue.message}, got ${formatValue(received)}`);
   }
 }
+
+const keyOf = ({ path }: z.core.$ZodIssue): string => path.map(String).join('.');
 
 /** The table of a path: `models.long_context` for `models[3].long_context`, `byok` for `byok.azure`. */
 function tableOf(path: KeyPath): string {

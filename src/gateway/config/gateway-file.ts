@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
-import { KeyLines } from '../../config/toml-lines.ts';
+import { KeyLines, type KeyPath } from '../../config/toml-lines.ts';
 import { UsageError } from '../../config/usage.ts';
 import type { CachePolicy } from '../cache/types.ts';
 import { cloudProviderId, residentAlias } from '../catalog/model-names.ts';
@@ -94,23 +94,35 @@ export class GatewayFile {
     return this.#parseAndCheck(readMasterKeys);
   }
 
-  /** The database URL, if the file has one. Rejects with `UsageError`. */
+  /**
+   * The database URL, if the file has one. Faults of models and other tables do not matter, so that a key can be disabled while
+   * they are mended; without a URL they do, because one of them may be a misspelled `database`. Rejects with `UsageError`.
+   */
   database(): Promise<string | undefined> {
-    return this.#parseAndCheck((tables, sources) => readDatabaseUrl(tables, sources, this.#context.folder));
-  }
-
-  /** The ids and aliases of the file's models, and the ids of the host's own. Rejects with `UsageError`. */
-  modelNames(): Promise<string[]> {
-    return this.#parseAndCheck(({ declaredIds: named, aliases }) =>
-      Promise.resolve([
-        ...named.models,
-        ...aliases.map(({ value }) => value.name),
-        ...(this.#context.residentIds ?? []),
-      ]),
+    return this.#parseAndCheck(
+      (tables, sources) => readDatabaseUrl(tables, sources, this.#context.folder),
+      (url, path) => url === undefined || databaseKeys.includes(String(path[0])),
     );
   }
 
-  async #parseAndCheck<T>(make: (tables: Tables, sources: SecretSources) => Promise<T>): Promise<T> {
+  /** The ids and aliases of the file's models, also of invalid ones, and the ids of the host's own. Rejects with `UsageError`. */
+  modelNames(): Promise<string[]> {
+    return this.#parseAndCheck(
+      ({ declaredIds: named, aliases }) =>
+        Promise.resolve([
+          ...named.models,
+          ...aliases.map(({ value }) => value.name),
+          ...(this.#context.residentIds ?? []),
+        ]),
+      () => false,
+    );
+  }
+
+  /** @param matters whether a fault at a path makes the result unusable; default: every fault does */
+  async #parseAndCheck<T>(
+    make: (tables: Tables, sources: SecretSources) => Promise<T>,
+    matters: (result: T, path: KeyPath) => boolean = () => true,
+  ): Promise<T> {
     const { name, folder, env } = this.#context;
     const residentIds = [residentAlias, ...(this.#context.residentIds ?? [])];
     const raw = parseToml(this.#source, name);
@@ -118,10 +130,12 @@ export class GatewayFile {
     const tables = parseTables(raw, faults);
     checkReferences(tables, residentIds, faults);
     const result = await make(tables, new SecretSources(env, folder, faults));
-    faults.throwIfAny();
+    faults.throwIfAny((path) => matters(result, path));
     return result;
   }
 }
+
+const databaseKeys = ['database', 'database_env'];
 
 interface FileContext extends LoadOptions {
   readonly name: string;
@@ -148,7 +162,10 @@ function parseToml(source: string, name: string): Record<string, unknown> {
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
     const what = (error.message.split('\n')[0] ?? '').replace(/^Invalid TOML document: /, '');
-    throw new UsageError([`${name}:${error.line}:${error.column}: not valid TOML: ${what}`]);
+    // What a missing quote causes, at the end of its line.
+    const hint =
+      what === 'control characters are not allowed in strings' ? '; is a closing quote missing?' : '';
+    throw new UsageError([`${name}:${error.line}:${error.column}: not valid TOML: ${what}${hint}`]);
   }
 }
 

@@ -173,7 +173,10 @@ const model = z.strictObject({
   hedge: z.boolean({ error: 'expected true or false' }).optional(),
   upstream: nonEmptyText.optional(),
   family: nonEmptyText,
-  caps: arrayOf(enumOf(caps), 'capabilities').min(1, `must name at least one of ${caps.join(', ')}`),
+  caps: arrayOf(enumOf(caps), `capabilities: ${caps.join(', ')}`).min(
+    1,
+    `must name at least one of ${caps.join(', ')}`,
+  ),
   context_window: integerBetween(1, maxTokens, ' tokens'),
   max_output_tokens: integerBetween(1, maxTokens, ' tokens').optional(),
   ...rates,

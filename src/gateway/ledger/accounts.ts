@@ -59,7 +59,12 @@ export class Accounts {
         accountId: id,
         subject: id,
         action: 'account create',
-        after: { name: cleanName, parent_id },
+        after: {
+          name: cleanName,
+          parent_id,
+          credit_nanodollars: credit || undefined,
+          included_nanodollars: included || undefined,
+        },
       };
       await this.#log.write(tx, logged, change);
       return toAccountRow(row);
@@ -69,7 +74,7 @@ export class Accounts {
   async credit(account: string, amount: Nano, note?: string): Promise<AccountRow> {
     if (amount === 0n || amount > maxCredit || amount < -maxCredit)
       throw invalid(`A credit must be up to ${maxCredit} nanodollars, and not 0; got ${amount}.`);
-    const reference = newId('t');
+    const [reference, change] = [newId('t'), newId('g')];
     return await retryIfUnsure(this.#store, async (tx) => {
       const { id } = await findAccount(tx, account);
       const done = tx.selectFrom('gateway_transactions').select('kind').where('reference', '=', reference);
@@ -98,6 +103,13 @@ export class Accounts {
           amount,
           ...(note ? { note } : {}),
         });
+        const logged = {
+          accountId: id,
+          subject: id,
+          action: 'account credit',
+          after: { amount_nanodollars: amount, note: note || undefined },
+        };
+        await this.#log.write(tx, logged, change);
       }
       return toAccountRow(await findAccount(tx, id));
     });

@@ -34,7 +34,7 @@ function requireOperator(
     'unauthorized',
     token === undefined
       ? "The admin API needs an operator's token: Authorization: Bearer TOKEN."
-      : "The token is no operator's.",
+      : 'The token is not that of an operator.',
     { headers: { 'www-authenticate': 'Bearer' } },
   );
 }

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { UsageError } from '../../config/usage.ts';
-import { errorMessage } from '../../util/error-message.ts';
+import { toFileError } from '../../terminal/file-error.ts';
 
 /** Credentials of operators. Tokens are compared by their digests, in constant time. */
 export class AdminTokens {
@@ -45,7 +45,7 @@ export async function readAdminTokens(
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw new UsageError([`${where} ${path}: ${errorMessage(error)}`]);
+    throw new UsageError([`${where} ${toFileError(path, error).message}`]);
   }
   const faults: string[] = [];
   const tokens: { name: string; token: string }[] = [];

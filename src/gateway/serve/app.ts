@@ -73,7 +73,7 @@ export function createGatewayApp(services: GatewayServices, basePath = ''): Hono
 export const routeHints = (basePath: string) => ({
   suggest: (path: string) =>
     `did you mean ${path}? The base URL of OpenAI's clients ends with ${basePath}/v1, that of Anthropic's does not.`,
-  otherwise: `the routes begin with ${basePath}/v1, as ${basePath}/v1/chat/completions.`,
+  otherwise: `the routes begin with ${basePath}/v1, as ${basePath}/v1/chat/completions; ${basePath}/docs lists them.`,
 });
 
 /** Closes the connection of a request whose body is still incomplete when the gateway stops. */

@@ -27,7 +27,7 @@ export function parseHedgeDelay(
   if (routing?.hedge !== true)
     throw unsupported(
       name,
-      `requests to ${id} cannot be hedged: its configuration does not allow it; leave it out.`,
+      `Requests to '${id}' cannot be hedged: the model has no hedge = true in the configuration. Leave ${name} out.`,
     );
   return delayMs;
 }
