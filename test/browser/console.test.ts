@@ -10,6 +10,7 @@ import { everyNth } from '../support/tier.ts';
 const views = [
   '',
   'chat',
+  'models',
   'lab',
   'lab/kernels',
   'lab/bench',

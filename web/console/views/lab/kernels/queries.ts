@@ -10,8 +10,8 @@ export type KernelDetail = components['schemas']['LabKernel'];
 type Stub = components['schemas']['LabStub'];
 type StubQuery = { readonly target: Stub['target']; readonly format?: string };
 
-export const useParts = () =>
-  useQuery({ queryKey: ['lab', 'parts'], queryFn: () => unwrap(api.GET('/lab/v1/parts')) });
+export const useParts = ({ enabled = true } = {}) =>
+  useQuery({ queryKey: ['lab', 'parts'], enabled, queryFn: () => unwrap(api.GET('/lab/v1/parts')) });
 
 export const useOps = () =>
   useQuery({
