@@ -3,6 +3,7 @@ import { useState } from 'react';
 import { CodeBlock, CopyValue } from '../../parts/copy.tsx';
 import { Facts, Panel, Tabs } from '../../parts/index.tsx';
 import { api, unwrap } from '../../api/client.ts';
+import css from './home.module.css';
 import type { Info } from './info.ts';
 import { keyVariable, makeSnippets, type Snippet } from './snippets.ts';
 
@@ -30,7 +31,9 @@ export function ConnectPanel({ model }: { model: Info['model'] | undefined }) {
       />
       {snippets && shown && (
         <Tabs label="Programs" tabs={snippets} selected={shown.name} onSelect={setName}>
-          <CodeBlock code={shown.code} label={shown.label} />
+          <div className={css['program']}>
+            <CodeBlock code={shown.code} label={shown.label} />
+          </div>
         </Tabs>
       )}
       {model === null && <p>Programs for this host are shown here when a model is loaded.</p>}

@@ -5,7 +5,7 @@ import { api, unwrap } from '../../api/client.ts';
 import { bearer } from '../../api/token.ts';
 import { Badge, Panel } from '../../parts/index.tsx';
 import { protectedQueryOptions } from '../../parts/protected-route.tsx';
-import { useParts } from '../lab/kernels/queries.ts';
+import { type Parts, useParts } from '../lab/kernels/queries.ts';
 import css from './home.module.css';
 import type { Info } from './info.ts';
 import { useTelemetry } from './telemetry.ts';
@@ -13,10 +13,12 @@ import { useTelemetry } from './telemetry.ts';
 /** Id of the model that is part of lathe: small, and only for trying it out. */
 const embeddedModel = 'lathe-tiny';
 
+const hasKernel = ({ kernels }: Parts): boolean => kernels.length > 0;
+
 /** What to try first. A step is done when the host has seen it. */
 export function FirstSteps({ info }: { info: Info | undefined }) {
   const served = useTelemetry().data?.served;
-  const kernels = useParts({ enabled: info?.model != null }).data?.kernels;
+  const parts = useParts({ enabled: info?.model != null, pollUntil: hasKernel }).data;
   const hasRecordedChat = useHasRecordedChat().data ?? false;
   const models = [info?.model, ...(info?.models ?? [])];
   const steps: readonly { name: string; isDone: boolean; how: ReactNode }[] = [
@@ -31,7 +33,7 @@ export function FirstSteps({ info }: { info: Info | undefined }) {
     },
     {
       name: 'Register a kernel',
-      isDone: (kernels?.length ?? 0) > 0,
+      isDone: parts !== undefined && hasKernel(parts),
       how: (
         <>
           <Link href="/console/lab/kernels">Open the workbench</Link>: every stub is a correct kernel already.

@@ -33,7 +33,7 @@ export function KernelsPanel() {
                   key: 'kernel',
                   head: 'Kernel',
                   cell: ({ bound, slot }) => (
-                    <span className={css['names']}>
+                    <span className={css['kernel']}>
                       <CopyValue value={bound} label={`the kernel of ${slot}`} />
                       {!bound.startsWith('builtin') && <Badge tone="good">registered</Badge>}
                     </span>

@@ -2,7 +2,8 @@ import { useState } from 'react';
 import { formatBytes } from '../../parts/format.ts';
 import { Badge, Button, Field, FaultNote, Panel, Row } from '../../parts/index.tsx';
 import css from './models.module.css';
-import { forgetPull, type Pull, pullName, startPull, stopPull, usePulls } from './pulls.ts';
+import { pullName } from './pull-name.ts';
+import { forgetPull, type Pull, startPull, stopPull, usePulls } from './pulls.ts';
 import { useRefreshModels } from './queries.ts';
 
 /** Downloads models by the name of their repository, with progress. */

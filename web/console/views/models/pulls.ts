@@ -35,14 +35,6 @@ export const usePulls = (): readonly Pull[] =>
     () => pulls,
   );
 
-/** The name as the host expects it: a repository without a hub is one of Hugging Face. */
-export function pullName(text: string): string {
-  const name = text.trim();
-  return /^[\w.-]+\/[\w.-]+(?::|$)/.test(name) && !/^(?:hf\.co|huggingface\.co)\//i.test(name)
-    ? `hf.co/${name}`
-    : name;
-}
-
 /** Starts a download, or resumes it where it stopped. @param onDone called when the model is stored */
 export async function startPull(name: string, onDone: () => void): Promise<void> {
   if (controllers.has(name)) return;
