@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { useWaiting } from '../agents/waiting.ts';
+import { PaletteButton } from './palette-button.tsx';
 import css from './shell.module.css';
 import { saveTheme, type Theme, savedTheme } from './theme.ts';
 import { views } from './views.ts';
@@ -41,6 +42,7 @@ export function Navigation() {
         </button>
       </div>
       <nav id="navigation" className={css['nav']} data-open={isOpen} aria-label="Views">
+        <PaletteButton />
         {viewGroups.map((group) => (
           <div key={group}>
             <h2 className={css['group']}>{group}</h2>
