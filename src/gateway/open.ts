@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { sql } from 'kysely';
 import { createAuthenticator } from './access/authenticator.ts';
 import { Credentials } from './access/credentials.ts';
 import { createMemoryLimiter } from './access/memory-limiter.ts';
 import { SharedLimiter } from './access/shared-limiter.ts';
 import type { Limiter } from './access/types.ts';
-import { noticeText } from './budgets/notices.ts';
+import { noticeMembers, noticeText } from './budgets/notices.ts';
 import { BudgetNotifier } from './budgets/notifier.ts';
 import { ResponseCache } from './cache/response-cache.ts';
 import { Catalog } from './catalog/catalog.ts';
@@ -13,7 +14,9 @@ import type { Model } from './catalog/types.ts';
 import { ConfigVersions } from './config/config-versions.ts';
 import { LiveConfig } from './config/live-config.ts';
 import type { GatewayConfig } from './config/types.ts';
+import { ChangeLog } from './ledger/change-log.ts';
 import { openLedger } from './ledger/index.ts';
+import type { Ledger } from './ledger/types.ts';
 import { createGatewayApp } from './serve/app.ts';
 import { BodyMemoryLimiter } from './serve/body-memory-limiter.ts';
 import { ConfigReloader, type ReloadResult } from './serve/config-reloader.ts';
@@ -21,8 +24,16 @@ import { UpstreamDrains } from './serve/upstream-drains.ts';
 import { InFlight, stoppingError } from './serve/in-flight.ts';
 import type { GatewayServices } from './serve/services.ts';
 import type { Backend } from '../wires/core/backend.ts';
-import { type GatewayObserver, type GatewayState, noopTracer, type Tracer } from '../tracing/index.ts';
+import {
+  type GatewayObserver,
+  type GatewayState,
+  noopTracer,
+  type NoticeHandler,
+  type Tracer,
+} from '../tracing/index.ts';
 import { GatewayStore } from './store/index.ts';
+import type { DeploymentHealth } from './upstream/deployment-state.ts';
+import { DisabledDeployments } from './upstream/disabled-deployments.ts';
 import { UpstreamRouter } from './upstream/router.ts';
 import { TagLimiter } from './usage/tags.ts';
 import { type TransportLimits, UndiciTransport } from './upstream/transport.ts';
@@ -52,7 +63,7 @@ export interface GatewaySetup {
   /** Called for internal errors; `where` is a request id, or the name of a part of the gateway. */
   readonly onFault: (where: string, error: unknown) => void;
   /** Called with messages for the operator. */
-  readonly onNotice: (message: string) => void;
+  readonly onNotice: NoticeHandler;
 }
 
 export interface Gateway {
@@ -61,7 +72,18 @@ export interface Gateway {
   /** Rejects while requests cannot be served. */
   readonly checkReady: () => Promise<void>;
   /** For the operator. */
-  readonly admin: Pick<GatewayServices, 'ledger' | 'catalog'>;
+  readonly admin: {
+    readonly ledger: Ledger;
+    /** The configuration in force. */
+    readonly config: () => GatewayConfig;
+    /** The catalog. */
+    readonly models: () => readonly Model[];
+    /** What is known about an operator's deployment; undefined: it was not asked since the start. */
+    readonly healthOf: (model: Model) => DeploymentHealth | undefined;
+    readonly disabled: DisabledDeployments;
+    /** The log of changes, for events that change nothing in the database. */
+    readonly changeLog: ChangeLog;
+  };
   /** Reads the configuration again and replaces it at once, or not at all; undefined where it stays. */
   readonly reload?: () => Promise<ReloadResult>;
   /**
@@ -89,7 +111,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       onFault: onNotice,
       onCommit: observer.onCommit,
       onBudgetNotice(notice) {
-        onNotice(noticeText(notice));
+        onNotice(noticeText(notice), noticeMembers(notice));
         notifier.wake();
       },
     });
@@ -110,8 +132,15 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
       ? new SharedLimiter({ store, limits, onFault: (error) => onFault('limits', error) })
       : createMemoryLimiter(limits);
     const inFlight = new InFlight();
+    const changeLog = new ChangeLog(store, `gateway@${hostname()}`);
+    const disabled = new DisabledDeployments({
+      store,
+      log: changeLog,
+      onFault: (error) => onFault('disabled deployments', error),
+    });
     const router = new UpstreamRouter({
       limits,
+      isDisabled: (provider, model) => disabled.has(provider, model),
       ...(observer.onBreaker ? { onBreaker: observer.onBreaker } : {}),
     });
     const catalog = new Catalog(setup.config, local?.models);
@@ -158,7 +187,9 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
           router.retain(next.models);
         },
         onNotice,
+        changeLog,
       });
+    await disabled.start();
     await reloader?.start();
     notifier.start();
     cache.start();
@@ -171,10 +202,18 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
         ...ledger.state(),
       }),
       checkReady,
-      admin: { ledger, catalog },
+      admin: {
+        ledger,
+        config: () => live.current,
+        models: () => catalog.list(),
+        healthOf: (model) => router.healthOf(model),
+        disabled,
+        changeLog,
+      },
       ...(reloader ? { reload: () => reloader.reload() } : {}),
       async close(graceMs) {
         await reloader?.stop();
+        await disabled.stop();
         await inFlight.drain(graceMs);
         if (limiter instanceof SharedLimiter) await limiter.close();
         await transport.close();

@@ -16,12 +16,14 @@ export interface HostHints {
   readonly token: string;
   /** When the connection is refused. */
   readonly start: string;
+  /** What should listen there, for messages. Default: `lathe host`. */
+  readonly server?: string;
   /** Message for a 503. */
   readonly unavailable: (code: string, message: string) => string;
 }
 
 export interface HostRequest {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly path: string;
   readonly body?: unknown;
   readonly signal?: AbortSignal | undefined;
@@ -48,7 +50,7 @@ export async function sendRequest(
     const what = status < 300 || status >= 400 ? type.split(';')[0] || 'no content type' : 'a redirect';
     throw new HostError(
       'not_a_host',
-      `the server at ${host.url} is not a lathe host: ${hostRequest.method} ${hostRequest.path} returned ${status} (${what})`,
+      `the server at ${host.url} is not a ${hints.server ?? 'lathe host'}: ${hostRequest.method} ${hostRequest.path} returned ${status} (${what})`,
       status,
     );
   }

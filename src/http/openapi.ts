@@ -46,18 +46,22 @@ export function writeDocument(
   return { openapi: '3.1.0', ...head, paths, components: { schemas, securitySchemes } };
 }
 
+const hostInfo = { title: 'lathe', description: 'A WebGPU-first inference host with a kernel lab.' };
+
 /**
  * Writes the OpenAPI document of the planes.
  * @param needsScope whether a peer token with a scope may lack the scope that a route needs
+ * @param about title and description; default: those of the host
  */
 export const openapiDocument = (
   planes: readonly Plane[],
   version: string,
   needsScope: (plane: Plane, route: Route) => boolean = () => true,
+  about: Omit<DocumentHead['info'], 'version'> = hostInfo,
 ) =>
   writeDocument(
     {
-      info: { title: 'lathe', version, description: 'A WebGPU-first inference host with a kernel lab.' },
+      info: { ...about, version },
       tags: planes.map(({ name, summary }) => ({ name, description: summary })),
       // Beyond loopback, every route except the two liveness routes also requires the bearer token.
       securitySchemes: {

@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { HttpError, type Violation } from './error.ts';
+import { maxMemberName, splitUnknownMembers } from './schema/strict.ts';
 
 /** Most violations that a refusal lists; body checks may stop at the next one. */
 export const maxViolations = 50;
@@ -25,11 +26,25 @@ export const unsupportedIssue = { params: { unsupported: true } };
 export const isUnsupported = (issue: z.core.$ZodIssue): boolean =>
   issue.code === 'custom' && issue.params?.['unsupported'] === true;
 
+/** An issue for each unknown member, at the member's own path; zod has one for all of them, at that of their object. */
+function toMemberIssues(issue: z.core.$ZodIssue): z.core.$ZodIssue[] {
+  if (issue.code !== 'unrecognized_keys') return [issue];
+  // Each costs a search for the nearest known name.
+  const keys = issue.keys.slice(0, maxViolations + 1);
+  const messages = splitUnknownMembers(issue.message, keys);
+  if (!messages) return [issue];
+  return keys.map((key, index) => ({
+    ...issue,
+    path: [...issue.path, key.slice(0, maxMemberName)],
+    message: messages[index] ?? issue.message,
+  }));
+}
+
 /** @throws HttpError 400 with every violation */
 export function checkBody(schema: z.ZodType, value: unknown): unknown {
   const result = schema.safeParse(value, { reportInput: false });
   if (result.success) return result.data;
-  const issues = result.error.issues.flatMap(leafIssues);
+  const issues = result.error.issues.flatMap(leafIssues).flatMap(toMemberIssues);
   throw invalidBodyError(issues.map(toViolation), issues.every(isUnsupported));
 }
 

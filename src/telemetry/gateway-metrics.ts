@@ -6,6 +6,7 @@ import type {
   ConfigState,
   GatewayObserver,
   GatewayState,
+  HedgeEvent,
   HookEvent,
   TraceSink,
   TraceSpan,
@@ -51,6 +52,10 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
   readonly #attempts = new Counter({
     name: 'lathe_gateway_attempts_total',
     help: 'Attempts at providers. retried: failed, and another followed after a delay at the same model. failed: the others that failed, also where the next deployment or a fallback was asked at once.',
+  });
+  readonly #hedges = new Counter({
+    name: 'lathe_gateway_hedges_total',
+    help: 'Requests for which a second deployment was asked because the first one was slow, by the second one. won: it answered. lost: the first one did.',
   });
   readonly #tokens = new Counter({
     name: 'lathe_gateway_tokens_total',
@@ -98,6 +103,10 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
     if (responseMs !== undefined) this.#responses.observe({ provider: label }, responseMs / 1000);
   };
 
+  readonly onHedge = ({ provider, model, outcome }: HedgeEvent): void => {
+    this.#hedges.add({ ...this.#labelsOf({ provider, model }), outcome });
+  };
+
   readonly onBreaker = ({ isOpen, ...names }: BreakerEvent): void => {
     this.#breakerChanges.add({ ...this.#labelsOf(names), to: isOpen ? 'open' : 'closed' });
   };
@@ -125,6 +134,7 @@ export class GatewayMetrics implements TraceSink, GatewayObserver {
       this.#firstTokens,
       this.#responses,
       this.#attempts,
+      this.#hedges,
       this.#tokens,
       this.#cost,
       this.#breakerChanges,

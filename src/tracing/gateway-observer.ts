@@ -13,6 +13,16 @@ export interface AttemptEvent {
   readonly retryDelayMs?: number;
 }
 
+/** A second deployment was asked because the first one was slow. */
+export interface HedgeEvent {
+  readonly requestId: string;
+  readonly model: string;
+  /** The provider that was asked second. */
+  readonly provider: string;
+  /** Whether it answered, the first one did, or neither. */
+  readonly outcome: 'won' | 'lost' | 'failed';
+}
+
 /** The circuit breaker of an operator's model opened or closed. */
 export interface BreakerEvent {
   readonly provider: string;
@@ -44,6 +54,7 @@ export interface HookEvent {
 /** Is told what happens within the gateway. Called synchronously, so it must not throw or block. */
 export interface GatewayObserver {
   readonly onAttempt?: (event: AttemptEvent) => void;
+  readonly onHedge?: (event: HedgeEvent) => void;
   readonly onBreaker?: (event: BreakerEvent) => void;
   readonly onCommit?: (event: CommitEvent) => void;
   readonly onCacheLookup?: (event: CacheLookupEvent) => void;
@@ -54,6 +65,9 @@ export interface GatewayObserver {
 export const combineObservers = (observers: readonly GatewayObserver[]): Required<GatewayObserver> => ({
   onAttempt(event) {
     for (const { onAttempt } of observers) onAttempt?.(event);
+  },
+  onHedge(event) {
+    for (const { onHedge } of observers) onHedge?.(event);
   },
   onBreaker(event) {
     for (const { onBreaker } of observers) onBreaker?.(event);
@@ -84,6 +98,8 @@ export interface ConfigState {
   readonly version: number;
   /** Whether it is the newest version of the database's gateways. */
   readonly isNewest: boolean;
+  /** Set while what the files say cannot be used: since when, and why. */
+  readonly refused?: { readonly at: string; readonly faults: readonly string[] } | undefined;
   /** Number of reloads by their result. */
   readonly reloads: Readonly<Record<'replaced' | 'unchanged' | 'refused', number>>;
 }
@@ -96,3 +112,11 @@ export interface GatewayState extends LedgerState {
   /** The breakers of operators' models that were asked since the start. */
   readonly breakers: readonly BreakerEvent[];
 }
+
+/** What a notice for the operator is about, as members of a JSON log. `code` names its kind. */
+export type NoticeMembers = { readonly code: string } & Readonly<
+  Record<string, string | number | boolean | undefined>
+>;
+
+/** Is told a message for the operator: one sentence, and what it is about where programs may react to it. */
+export type NoticeHandler = (message: string, members?: NoticeMembers) => void;

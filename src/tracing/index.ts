@@ -11,7 +11,10 @@ export {
   type GatewayObserver,
   type HookEvent,
   type GatewayState,
+  type HedgeEvent,
   type LedgerState,
+  type NoticeHandler,
+  type NoticeMembers,
 } from './gateway-observer.ts';
 export {
   type CompletionAttributes,

@@ -108,6 +108,11 @@ describe('the admin API of a gateway', () => {
     expect((await call('DELETE', `/keys/${String(other['id'])}`)).status).toBe(200);
     const child = await call('POST', '/accounts', { name: 'below', parent: 'team' });
     expect(child.body).toMatchObject({ parent: account.body['id'] });
+    const both = await call('GET', '/usage?account=below');
+    expect(both.body).toMatchObject({ total: { requests: 0 } });
+    expect((await call('GET', '/usage?account=team&descendants=true')).body).toMatchObject({
+      total: { requests: 4 },
+    });
     expect((await call('PATCH', '/accounts/below', { parent: null })).body).toMatchObject({ parent: null });
     const credited = await call('POST', '/accounts/team/credits', { usd: '2.25', note: 'more' });
     expect(credited.status).toBe(200);
@@ -143,7 +148,7 @@ describe('the admin API of a gateway', () => {
         error: {
           code: 'invalid_value',
           violations: expect.arrayContaining(
-            ['account', 'cap_usd', 'expires_at', 'models'].map((name) =>
+            ['account', 'cap_usd', 'expires_at', 'models', 'lable'].map((name) =>
               expect.objectContaining({ path: name }),
             ),
           ),
@@ -164,6 +169,8 @@ describe('the admin API of a gateway', () => {
       ['POST', '/budgets', { usd: '1', per: '12h', time_zone: 'UTC', account: 'team' }, 400, 'invalid_value'],
       ['POST', '/budgets', { usd: '1', per: 'day', key: 'k_none' }, 404, 'unknown_key'],
       ['DELETE', '/budgets/b_none', undefined, 404, 'unknown_budget'],
+      ['GET', '/usage?descendants=true', undefined, 400, 'invalid_value'],
+      ['GET', '/usage?account=team&descendants=yes', undefined, 400, 'invalid_value'],
       ['GET', '/usage?by=colour', undefined, 400, 'invalid_request_error'],
       ['GET', '/changes?limit=0', undefined, 400, 'invalid_value'],
       ['GET', '/nothing', undefined, 404, 'not_found'],
@@ -175,6 +182,17 @@ describe('the admin API of a gateway', () => {
       });
       if (code !== 'invalid_request_error') expect(answer.body).toMatchObject({ error: { code } });
     }
+    const message = async (content: unknown) =>
+      ((await call('POST', '/keys', content)).body['error'] as { message: string }).message;
+    expect(await message({ account: 7, cap_usd: '-1', requests_per_minute: 0, lable: 'x', nope: 1 })).toBe(
+      [
+        'account: expected a text, got 7',
+        "cap_usd: must not be negative, got '-1.000000000'",
+        'requests_per_minute: expected at least 1, got 0',
+        "lable: unknown member 'lable' (did you mean 'label'?)",
+        "nope: unknown member 'nope'; there are: account, label, cap_usd, expires_at, models, requests_per_minute, tokens_per_minute, concurrency.",
+      ].join('; '),
+    );
     expect((await call('POST', '/budgets', { usd: '1', per: '12h', time_zone: 'UTC' })).body).toMatchObject({
       error: {
         message:

@@ -378,6 +378,49 @@ describe('what is not stored', () => {
   });
 });
 
+describe("a caller's own key", () => {
+  const master = Buffer.alloc(32, 3).toString('base64');
+  const own = async () => {
+    const at = await world(
+      '[byok.at-responses]\n[secrets]\nmaster_key_env = "MASTER"\n[cache]\nhit_price_nanousd = 9\n',
+      { env: { MASTER: master } },
+    );
+    const headers = { authorization: `Bearer ${at.usual.secret}`, 'content-type': 'application/json' };
+    const path = `${at.url}/v1/keys/at-responses`;
+    const stored = await fetch(path, { method: 'PUT', headers, body: '{"api_key": "sk-mine-0123456789"}' });
+    expect(stored.status, await stored.text()).toBe(200);
+    return { ...at, remove: () => fetch(path, { method: 'DELETE', headers }) };
+  };
+  const asking = { wire: 'responses', model: 'responses' } as const;
+
+  it('makes stored answers free, and those are not given for the key of the operator', async () => {
+    const { send, stored, remove } = await own();
+    await send(asking);
+    await stored(1);
+    const hit = await send(asking);
+    expect(hit).toMatchObject({ isHit: true, row: { charged: 0n, endpoint: 'byok:at-responses' } });
+    expect(hit.header('endpoint')).toBe('byok:at-responses');
+    await remove();
+    // A stored credential is known for a few seconds.
+    let last = hit;
+    const endpoint = async () => {
+      last = await send(asking);
+      return last.header('endpoint');
+    };
+    await expect.poll(endpoint, { timeout: 20_000 }).toBe('credits');
+    expect(last).toMatchObject({ isHit: false });
+  });
+
+  it('with tools that the provider runs, an answer is not stored', async () => {
+    const { send, asked, expectNothingStored } = await own();
+    const more = { tools: [{ type: 'web_search' }] };
+    expect(await send({ ...asking, more })).toMatchObject({ status: 200 });
+    expect(await send({ ...asking, more })).toMatchObject({ status: 200, isHit: false });
+    expect(asked()).toBe(2);
+    await expectNothingStored();
+  });
+});
+
 describe('bounds', () => {
   it('remove the oldest answers above the number and the size', async () => {
     const { send, stored, reload } = await world('[cache]\nmax_entries = 2\n');

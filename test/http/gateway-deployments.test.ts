@@ -39,7 +39,12 @@ type Places = Readonly<Record<string, Place>>;
 const fileOf = (
   providers: ReadonlyMap<string, FakeProvider>,
   places: Places,
-  { settings = '', end = '', retries = 0 }: { settings?: string; end?: string; retries?: number } = {},
+  {
+    settings = '',
+    end = '',
+    retries = 0,
+    drainSecs = 60,
+  }: { settings?: string; end?: string; retries?: number; drainSecs?: number } = {},
 ) => `${Object.entries(places)
   .map(
     ([id, { wire = 'openai-chat' }]) => `[[providers]]
@@ -77,6 +82,7 @@ ${cardText(9)}
 ${end}
 [limits]
 retries = ${retries}
+drain_secs = ${drainSecs}
 breaker_failures = 1000
 `;
 
@@ -459,4 +465,165 @@ describe('a reload', () => {
       ],
     });
   });
+});
+
+describe('a hedged request', () => {
+  const settings = 'hedge = true';
+  const two = { slow: { price: 3, more: 'priority = 1' }, quick: { price: 2, more: 'priority = 2' } };
+  const headers = { 'x-svc-hedge': '1ms' };
+  /** The first deployment answers when the test says so, if ever. */
+  async function slowWorld(options: { drainSecs?: number } = {}) {
+    const made = await world(two, { settings, ...options });
+    const first = Promise.withResolvers<void>();
+    made.providers.get('slow')?.script(async () => {
+      await first.promise;
+      return { say };
+    });
+    undo.push(async () => first.resolve());
+    return { ...made, first };
+  }
+  const receiptOf = async (
+    { url, usual }: Pick<Awaited<ReturnType<typeof world>>, 'url' | 'usual'>,
+    id: string | null,
+  ) =>
+    (await (
+      await fetch(`${url}/v1/receipts/${id}`, { headers: { authorization: `Bearer ${usual.secret}` } })
+    ).json()) as Record<string, unknown>;
+
+  it.each([false, true])(
+    'is answered by the second deployment where the first is slow; both cost, and the hold covered both: stream %s',
+    async (stream) => {
+      const made = await slowWorld();
+      const { status, row, header, provider, text } = await made.send({
+        stream,
+        headers: { ...headers, 'x-svc-stream-receipt': 'comment' },
+      });
+      expect([status, provider, header('receipt-reason')]).toEqual([200, 'quick', 'as_requested']);
+      expect(made.requestsOf()).toEqual({ slow: 1, quick: 1 });
+      // The provider of the aborted attempt may bill its input.
+      const hedge = row.cost_hedge;
+      expect(hedge).toBeGreaterThan(0n);
+      const answer = nanoOf(tokens, card(2));
+      expect(row).toMatchObject({ cost: answer + hedge, charged: answer + hedge, overrun: 0n });
+      // At least the 200 tokens of each answer.
+      expect(row.amount).toBeGreaterThan(nanoOf({ output: 200 }, card(3)) + nanoOf({ output: 200 }, card(2)));
+      expect(await receiptOf(made, header('request-id'))).toMatchObject({
+        provider: 'quick',
+        cost_nanousd: Number(answer + hedge),
+        components: { hedge: Number(hedge) },
+        attempts: [
+          { provider: 'slow', outcome: 'aborted', cost_nanousd: Number(hedge) },
+          { provider: 'quick', outcome: 'answered', cost_nanousd: Number(answer) },
+        ],
+      });
+      if (stream) expect(text).toContain(`"hedge":${hedge}`);
+      else expect(header('cost-components-nanousd')).toContain(`,hedge=${hedge}`);
+      // The connection of the other attempt is closed.
+      await expect.poll(() => made.providers.get('slow')?.left).toBe(1);
+      expect(made.metricsOf('lathe_gateway_hedges_total')).toEqual([
+        { labels: { provider: 'quick', model: 'chat', outcome: 'won' }, value: 1n },
+      ]);
+    },
+  );
+
+  it('is answered by the first deployment where that is the first to answer', async () => {
+    const made = await slowWorld();
+    const asked = Promise.withResolvers<void>();
+    const never = Promise.withResolvers<void>();
+    undo.push(async () => never.resolve());
+    made.providers.get('quick')?.script(async () => {
+      asked.resolve();
+      await never.promise;
+      return { say };
+    });
+    const sending = made.send({ headers });
+    await asked.promise;
+    made.first.resolve();
+    const { row, provider } = await sending;
+    expect(provider).toBe('slow');
+    expect(row.cost).toBe(nanoOf(tokens, card(3)) + row.cost_hedge);
+    expect(row.cost_hedge).toBeGreaterThan(0n);
+    expect(made.metricsOf('lathe_gateway_hedges_total')).toMatchObject([{ labels: { outcome: 'lost' } }]);
+  });
+
+  it('costs nothing for an attempt that fails', async () => {
+    const made = await slowWorld();
+    made.providers.get('quick')?.script(() => {
+      made.first.resolve();
+      return { status: 500 };
+    });
+    const { row, provider, header } = await made.send({ headers });
+    expect(provider).toBe('slow');
+    expect(row).toMatchObject({ cost: nanoOf(tokens, card(3)), cost_hedge: 0n });
+    expect(await receiptOf(made, header('request-id'))).toMatchObject({
+      attempts: [
+        { provider: 'slow', outcome: 'answered' },
+        { provider: 'quick', outcome: 'failed', cost_nanousd: 0 },
+      ],
+    });
+  });
+
+  it('is not hedged where the balance or the ceiling covers one attempt only', async () => {
+    const made = await world(two, { settings });
+    made.providers.get('slow')?.script([{ say, delayMs: 50 }]);
+    const refused = await made.send({ headers: { ...headers, 'x-svc-max-cost-nanousd': '1' } });
+    const least = BigInt(/could cost (\d+) nanodollars/.exec(refused.text)?.[1] ?? '');
+    // Enough for the dearer of the two, and too little for both.
+    const one = least * 2n;
+    const ceiling = await made.send({ headers: { ...headers, 'x-svc-max-cost-nanousd': String(one) } });
+    const poor = await made.send({ headers, customer: await made.customer(one) });
+    for (const { status, provider, row } of [ceiling, poor])
+      expect([status, provider, row.cost_hedge]).toEqual([200, 'slow', 0n]);
+    expect(made.requestsOf()).toEqual({ slow: 2, quick: 0 });
+    expect(made.metricsOf('lathe_gateway_hedges_total')).toEqual([]);
+  });
+
+  it('charges both attempts by estimate where the caller leaves while both run', async () => {
+    const made = await slowWorld({ drainSecs: 0 });
+    const asked = Promise.withResolvers<void>();
+    made.providers.get('quick')?.script(async () => {
+      asked.resolve();
+      await made.first.promise;
+      return { say };
+    });
+    const controller = new AbortController();
+    const { path, body } = wires.chat;
+    const leaving = ask(made.url, path, {
+      customer: made.usual,
+      body: body('chat', false),
+      headers,
+      signal: controller.signal,
+    }).catch(() => undefined);
+    await asked.promise;
+    controller.abort();
+    await leaving;
+    const row = await made.witness.rowOf(made.usual);
+    expect(row.charged).toBe(row.cost_fresh + row.cost_hedge);
+    expect(row.cost_hedge).toBeGreaterThan(0n);
+    expect(row.cost_fresh).toBeGreaterThan(0n);
+  });
+
+  it('is refused where the model does not allow it, and where the time is none', async () => {
+    const made = await world(two);
+    const forbidden = await fetchRefusal(made, { 'x-svc-hedge': '300ms' });
+    expect(forbidden).toMatchObject({ code: 'unsupported_parameter', param: 'x-svc-hedge' });
+    const allowed = await world(two, { settings });
+    for (const value of ['300', '0ms', '61s', 'soon', '1.5s', '-1ms'])
+      expect(await fetchRefusal(allowed, { 'x-svc-hedge': value }), value).toMatchObject({
+        param: 'x-svc-hedge',
+        message: expect.stringContaining('from 1ms to 60s'),
+      });
+    expect(allowed.requestsOf()).toEqual({ slow: 0, quick: 0 });
+    expect((await allowed.send({ headers: { 'x-svc-hedge': '60s' } })).status).toBe(200);
+  });
+
+  const fetchRefusal = async (
+    { url, usual }: Pick<Awaited<ReturnType<typeof world>>, 'url' | 'usual'>,
+    more: Record<string, string>,
+  ) => {
+    const { path, body } = wires.chat;
+    const response = await ask(url, path, { customer: usual, body: body('chat', false), headers: more });
+    expect(response.status).toBe(400);
+    return ((await response.json()) as { error: Record<string, unknown> }).error;
+  };
 });

@@ -1,3 +1,4 @@
+import type { WireError } from '../../src/wires/core/error.ts';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { KeyLimits } from '../../src/gateway/access/limits.ts';
@@ -81,7 +82,7 @@ const refusal = (message: string) => ({
   status: 429,
   type: 'rate_limit_error',
   code: 'rate_limit_exceeded',
-  headers: { 'retry-after': '1' },
+  headers: expect.objectContaining({ 'retry-after': '1' }) as object,
   body: { message, type: 'rate_limit_error', param: null, code: 'rate_limit_exceeded' },
 });
 
@@ -107,7 +108,14 @@ function promises(make: (limits: KeyLimits) => Promise<{ limiter: Limiter; clock
     await expect(limiter.acquire(caller('k_1'))).rejects.toMatchObject(
       refusal('This key has sent 6 requests in a minute, which is its limit: send them more slowly.'),
     );
+    const wait = () =>
+      limiter.acquire(caller('k_1')).then(
+        () => undefined,
+        (error: unknown) => (error as WireError).headers['retry-after-ms'],
+      );
+    expect(await wait()).toBe('10000');
     clock.pass(9999);
+    expect(await wait()).toBe('1');
     expect(await outcomeOf(limiter)).toBe('rate');
     clock.pass(1);
     expect([await outcomeOf(limiter), await outcomeOf(limiter)]).toEqual(['in', 'rate']);

@@ -92,6 +92,23 @@ describe('names', () => {
     expect((await catalog.resolve('vendor/open-8b', none)).reason).toBe('as_requested');
   });
 
+  test('a key that is limited to an alias can use it, and only it', async () => {
+    const scope = { ...none, models: ['auto'] };
+    const found = await catalog.resolve('auto', scope);
+    expect([found.model.id, found.reason]).toEqual(['gpt-5-mini', 'routed']);
+    for (const name of ['gpt-5-mini', 'openai/gpt-5-mini', 'gpt-5'])
+      expect(await refused(catalog.resolve(name, scope)), name).toMatchObject({
+        status: 404,
+        message: expect.stringContaining(`may not use the model '${name}'`),
+      });
+    expect((await catalog.listFor(['auto'], none.findCredential)).map(({ id }) => id)).toEqual(['auto']);
+    // A key that is limited to the model may use its aliases, too, and sees it once.
+    expect((await catalog.resolve('auto', { ...none, models: ['gpt-5-mini'] })).model.id).toBe('gpt-5-mini');
+    expect((await catalog.listFor(['gpt-5-mini', 'auto'], none.findCredential)).map(({ id }) => id)).toEqual([
+      'gpt-5-mini',
+    ]);
+  });
+
   test.each([
     ['gpt-5-mni', /'gpt-5-mni'.*Did you mean 'gpt-5-mini'\?.*GET \/v1\/models/],
     ['closed/gpt-5', /no model/],

@@ -1,4 +1,5 @@
 /** The gateway's command line, on a real database: what it does, what it prints, and how it refuses. */
+import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,8 +43,9 @@ master_key_env = "MASTER"
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 let databases = 0;
-beforeEach(() => {
+beforeEach(async () => {
   database = `sqlite:${join(folder, `${databases++}.db`)}`;
+  await (await openGatewayDatabase({ database, masterKeys: [], onNotice: () => undefined })).close();
 });
 
 const env = { P_KEY: 'sk-planted-in-the-environment', MASTER: Buffer.alloc(32, 3).toString('base64') };
@@ -194,6 +196,9 @@ describe('accounts and keys', () => {
     expect(made.out).toMatch(
       /^b_[0-9a-f]{16} allows \$5\.00 per month; it starts anew at 20\d\d-\d\d-\d\dT2[23]:00:00\.000Z\n$/,
     );
+    expect((await onBooks('budget', 'set', '--account', 'team', '--usd', '0', '--per', '12h')).err).toBe(
+      'lathe: a budget of 0 admits only requests that cost nothing\n',
+    );
     await onBooks('budget', 'set', '--account', 'team', '--usd', '0.5', '--per', '12h');
     await onBooks('budget', 'set', '--account', 'team', '--usd', '0.75', '--per', '12h');
     const { data } = (await json('budget', 'list')) as { data: Record<string, unknown>[] };
@@ -218,6 +223,7 @@ describe('accounts and keys', () => {
       'budget remove',
       'budget set',
       'budget set',
+      'budget set',
     ]);
     expect((await onBooks('account', 'list')).out).toMatch(/acme .* team +active/);
     await onBooks('account', 'update', 'acme', '--parent', 'none');
@@ -238,6 +244,8 @@ describe('accounts and keys', () => {
     );
     expect(made.code).toBe(0);
     expect(made.err).toContain("the configuration has no model 'smal' (did you mean 'small'?)");
+    const aliased = ['key', 'create', '--account', 'acme', '--models', 'auto', '--config', config];
+    expect((await onBooks(...aliased)).err).not.toContain('has no model');
     expect(made.err).not.toContain('vllm:x/y');
     expect(made.out).toMatch(/^lathe_gateway_/);
   });
@@ -325,6 +333,10 @@ TOTAL  3         48      9       12          $0.001234568
       ],
       total: expect.objectContaining({ spend_nanodollars: 1 }),
     });
+    await onBooks('account', 'update', 'beta', '--parent', 'acme');
+    expect(await json('usage', '--by', 'account', '--account', 'acme', '--with-descendants')).toMatchObject({
+      total: { requests: 3 },
+    });
     // A cell that a spreadsheet would take for a formula is marked as text.
     expect((await usage('--by', 'day,tag', '--csv', '--since', '2026-11')).out).toBe(
       [
@@ -357,6 +369,7 @@ TOTAL  3         48      9       12          $0.001234568
     ],
     [['--since', '2026-12'], '--since: expected a day up to 2026-11-22, got 2026-12-01'],
     [['--csv', '--json'], '--csv and --json exclude each other'],
+    [['--with-descendants'], '--with-descendants needs --account NAME'],
     [['--csv=x'], "--csv takes no value, got 'x'"],
     [['--models', 'a'], '--models does not belong to the command usage'],
   ])('%j is refused with what is expected', async (args, message) => {
@@ -713,6 +726,36 @@ describe('an empty database', () => {
       const { err } = await run(['account', 'list', '--database', url], elsewhere);
       expect(err).toContain('in postgres://h:5/d;');
     }
+  });
+});
+
+describe('a database that is missing', () => {
+  const missing = () => `sqlite:${join(folder, 'missing.db')}`;
+  test.each([
+    'account list',
+    'account disable acme',
+    'key create --account acme',
+    'budget list',
+    'usage',
+    'changes',
+    'ledger audit',
+    'endpoint list',
+  ])('%s does not create it, and says so', async (line) => {
+    const refused = await run([...line.split(' '), '--database', missing()]);
+    expect(refused).toMatchObject({ code: 1, out: '' });
+    expect(refused.err).toBe(
+      `lathe: there is no database ${missing()}; \`account create NAME\` and \`serve\` create it, --config or --database selects another\n`,
+    );
+    expect(existsSync(missing().slice(7))).toBe(false);
+  });
+
+  test('is not looked for in a data directory that would be created', async () => {
+    const home = join(folder, 'home');
+    const refused = await run(['account', 'list'], { home, env: {} });
+    expect(refused.err).toContain(`there is no database sqlite:${join(home, '.local/share/lathe/lathe.db')}`);
+    expect(existsSync(home)).toBe(false);
+    expect(await run(['account', 'create', 'acme'], { home, env: {} })).toMatchObject({ code: 0 });
+    expect((await run(['account', 'list'], { home, env: {} })).out).toContain('acme');
   });
 });
 

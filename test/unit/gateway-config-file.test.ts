@@ -113,7 +113,14 @@ auto = "m"
 `;
     const { models, aliases, providers } = await configOf(source);
     expect(providers).toEqual([
-      { id: 'p', wire: 'openai-chat', baseUrls: ['https://p.test/v1'], apiKey: 'sk-test', access: 'house' },
+      {
+        id: 'p',
+        wire: 'openai-chat',
+        baseUrls: ['https://p.test/v1'],
+        apiKey: 'sk-test',
+        apiKeySource: { kind: 'env', name: 'KEY' },
+        access: 'house',
+      },
     ]);
     expect(models[0]).toMatchObject({
       id: 'm',
@@ -252,7 +259,7 @@ previous = [{ env = "OLD" }, { file = "old.key" }]
     const bare = fileOf(source, { KEY: undefined });
     expect(await bare.database()).toBeUndefined();
     expect(await bare.masterKeys()).toHaveLength(1);
-    expect(await bare.modelIds()).toEqual(['m']);
+    expect(await bare.modelNames()).toEqual(['m']);
     expect(await faults(bare.config())).toHaveLength(1);
   });
 
@@ -388,6 +395,54 @@ to = []
       'a long context beyond the window',
       provider + model('m', 'long_context = { over = 1000, in_usd_per_mtok = "1", out_usd_per_mtok = "1" }'),
       [/long_context\.over: must be less than context_window, 1000; got 1000/],
+    ],
+    [
+      'hedging without deployments',
+      provider + model('m', 'hedge = true'),
+      [/models\[0\]\.hedge: belongs to models with tables \[\[models\.deployments\]\]/],
+    ],
+    [
+      'hedging with one deployment',
+      provider + deployed('hedge = true', 'provider = "p"'),
+      [/models\[0\]\.hedge: asks a second deployment, and this model has one/],
+    ],
+    [
+      'prices of tools and tiers that cannot be used',
+      provider +
+        model(
+          'm',
+          `hosted_tools = { max_calls = 0 }
+tiers = { flex = { in_usd_per_mtok = "1", out_usd_per_mtok = "1", long_context = { over = 1000, in_usd_per_mtok = "1", out_usd_per_mtok = "1" } } }`,
+        ),
+      [/hosted_tools\.max_calls: expected a whole number from 1 to 1000 calls, got 0/],
+    ],
+    [
+      'tools without a price, and a long context of a tier beyond the window',
+      provider +
+        model(
+          'm',
+          `hosted_tools = { max_calls = 3 }
+tiers = { flex = { in_usd_per_mtok = "1", out_usd_per_mtok = "1", long_context = { over = 1000, in_usd_per_mtok = "1", out_usd_per_mtok = "1" } } }`,
+        ),
+      [
+        /hosted_tools: has no price; name at least one of web_search_usd_per_call, file_search_usd_per_call, code_interpreter_usd_per_call/,
+        /tiers\.flex\.long_context\.over: must be less than context_window, 1000; got 1000/,
+      ],
+    ],
+    [
+      'misspelt members of tools and tiers',
+      provider +
+        model(
+          'm',
+          `hosted_tools = { web_serch_usd_per_call = "0.01" }\ntiers = { flx = {}, priority = { in = "1" } }`,
+        ),
+      [
+        /hosted_tools\.web_serch_usd_per_call: unknown key \(did you mean web_search_usd_per_call\?\)/,
+        /tiers\.priority\.in_usd_per_mtok: is missing/,
+        /tiers\.priority\.out_usd_per_mtok: is missing/,
+        /tiers\.priority\.in: unknown key/,
+        /tiers\.flx: unknown key \(did you mean flex\?\)/,
+      ],
     ],
     [
       'no output price',

@@ -28,7 +28,7 @@ function deployed(
       return { id: `${id}/m`, model, weight, priority, requestsPerMinute, concurrency };
     },
   );
-  const routing: Routing = { strategy, sticky, deployments };
+  const routing: Routing = { strategy, sticky, hedge: false, deployments };
   return deployments.map((deployment) => ({
     model: deployment.model,
     credential: { kind: 'house', apiKey: 'sk-house' },

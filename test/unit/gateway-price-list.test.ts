@@ -30,7 +30,7 @@ const modelsDev = {
       },
       painter: { id: 'painter', modalities: { output: ['image'] }, cost: { input: 1, output: 1 }, limit: {} },
       unpriced: { id: 'unpriced', limit: { context: 10, output: 10 } },
-      odd: { id: 'odd', cost: { input: -1, output: 1 }, limit: { context: 10, output: 10 } },
+      odd: { id: 'odd', cost: { input: -1, output: -1 }, limit: { context: 10, output: 10 } },
       broken: { id: 'broken', cost: { input: 'free' } },
     },
   },
@@ -159,6 +159,78 @@ describe('a price list', () => {
     ]);
   });
 
+  it('of LiteLLM has tiers, tokens of audio and images, and calls of tools; a tier without all prices is left out', () => {
+    const base = liteLlm['gpt-small'];
+    const { models, faults } = listed({
+      rich: {
+        ...base,
+        input_cost_per_audio_token: 3.2e-5,
+        output_cost_per_audio_token: 6.4e-5,
+        input_cost_per_image_token: 5e-6,
+        output_cost_per_image_token: 4e-5,
+        input_cost_per_token_flex: 1.25e-7,
+        output_cost_per_token_flex: 1e-6,
+        cache_read_input_token_cost_flex: 1.25e-8,
+        input_cost_per_token_priority: 4.5e-7,
+        output_cost_per_token_priority: 3.6e-6,
+        input_cost_per_token_above_272k_tokens_priority: 9e-7,
+        input_cost_per_token_batches: 1e-7,
+        search_context_cost_per_query: {
+          search_context_size_low: 0.01,
+          search_context_size_medium: 0.025,
+          search_context_size_high: null,
+        },
+        file_search_cost_per_1k_calls: 2.5,
+        code_interpreter_cost_per_session: 0.03,
+      },
+      partial: {
+        ...liteLlm['azure/gpt-small'],
+        input_cost_per_token_flex: 5e-7,
+        search_context_cost_per_query: 0.035,
+      },
+      odd: { ...liteLlm['azure/gpt-small'], code_interpreter_cost_per_session: -1 },
+    });
+    expect(models[0]?.card).toMatchObject({
+      in_audio_usd_per_mtok: '32',
+      out_audio_usd_per_mtok: '64',
+      in_image_usd_per_mtok: '5',
+      out_image_usd_per_mtok: '40',
+      tiers: {
+        flex: { in_usd_per_mtok: '0.125', out_usd_per_mtok: '1', cache_read_usd_per_mtok: '0.0125' },
+        priority: {
+          in_usd_per_mtok: '0.45',
+          out_usd_per_mtok: '3.6',
+          long_context: { over: 272_000, in_usd_per_mtok: '0.9', out_usd_per_mtok: '3.6' },
+        },
+      },
+      hosted_tools: {
+        web_search_usd_per_call: '0.025',
+        file_search_usd_per_call: '0.0025',
+        code_interpreter_usd_per_call: '0.03',
+      },
+    });
+    expect(models[1]?.card).toEqual({
+      in_usd_per_mtok: '1',
+      out_usd_per_mtok: '1',
+      hosted_tools: { web_search_usd_per_call: '0.035' },
+    });
+    expect(models[2]?.card).toBeUndefined();
+    expect(faults).toEqual([
+      'rich: the tier flex has no prices above 272k tokens; its others apply to inputs of any length',
+      'odd: the price -1 must not be negative',
+    ]);
+  });
+
+  it('of models.dev has tokens of audio', () => {
+    const heard = { m: { cost: { input: 0.3, output: 2.5, input_audio: 1, output_audio: 12 } } };
+    expect(listed({ google: { models: heard } }).models[0]?.card).toEqual({
+      in_usd_per_mtok: '0.3',
+      out_usd_per_mtok: '2.5',
+      in_audio_usd_per_mtok: '1',
+      out_audio_usd_per_mtok: '12',
+    });
+  });
+
   it('of another shape is refused', () => {
     for (const text of ['', '{', '[]', '{}', 'null', '{"a": 1}', '[{"models": {}}]'])
       expect(readPriceList(text)).toMatch(/not JSON|expected the JSON of models\.dev/);
@@ -247,6 +319,48 @@ api_key_env = "KEY"
       expect(changed.err).toMatch(/^lathe: 1 model of \d differ from the list\n$/m);
     },
   );
+
+  it('`catalog import` and `catalog diff` have tiers, audio and tools; what is not configured is not compared', async () => {
+    const rich = {
+      ...liteLlm['gpt-small'],
+      input_cost_per_audio_token: 3.2e-5,
+      input_cost_per_token_flex: 1.25e-7,
+      output_cost_per_token_flex: 1e-6,
+      file_search_cost_per_1k_calls: 2.5,
+    };
+    const prices = fileOf('rich.json', { 'gpt-small': rich });
+    const imported = await run('catalog', 'import', prices, '--provider', 'openai', '--as', 'oai');
+    const config = fileOf('rich.toml', head + imported.out);
+    expect(await run('catalog', 'check', '--config', config)).toMatchObject({ code: 0 });
+    expect(await run('catalog', 'diff', prices, '--config', config)).toMatchObject({ code: 0 });
+    const changed = {
+      ...rich,
+      input_cost_per_audio_token: 1e-5,
+      input_cost_per_token_flex: 2e-7,
+      file_search_cost_per_1k_calls: 3,
+    };
+    const other = fileOf('changed.json', { 'gpt-small': changed });
+    const { code, out } = await run('catalog', 'diff', other, '--config', config);
+    expect(code).toBe(1);
+    expect(out).toMatch(/in_audio_usd_per_mtok +32 +10$/m);
+    expect(out).toMatch(/tiers\.flex\.in_usd_per_mtok +0\.125 +0\.2$/m);
+    expect(out).toMatch(/hosted_tools\.file_search_usd_per_call +0\.0025 +0\.003$/m);
+    const plain = await run(
+      'catalog',
+      'import',
+      fileOf('plain.json', { 'gpt-small': liteLlm['gpt-small'] }),
+      '--provider',
+      'openai',
+      '--as',
+      'oai',
+    );
+    const bare = fileOf('bare.toml', head + plain.out);
+    const compared = await run('catalog', 'diff', prices, '--config', bare);
+    // Without a price of its own, audio would have that of text.
+    expect(compared.out.match(/^gpt-small +\S+/gm)).toEqual([
+      expect.stringContaining('in_audio_usd_per_mtok'),
+    ]);
+  });
 
   it('`catalog diff` compares every deployment of a model', async () => {
     const models = { m: { cost: { input: 1, output: 2 }, limit: { context: 1000, output: 100 } } };

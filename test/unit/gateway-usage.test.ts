@@ -91,6 +91,27 @@ describeStores('usage', (url) => {
     expect((await ledger.audit()).faults).toEqual([]);
   });
 
+  it('of an account is its own, and with those below it where asked for', async () => {
+    time = january;
+    const opened = await start();
+    const { ledger } = opened;
+    const payers: Payer[] = [];
+    for (let level = 0; level < 3; level++) {
+      const payer = await payerOf(ledger, { credit: 10_000n });
+      const above = payers[level - 1];
+      if (above) await ledger.updateAccount(payer.accountId, { parent: above.accountId });
+      payers.push(payer);
+      await settleOne(opened, payer, 10n ** BigInt(level));
+    }
+    await settleOne(opened, await payerOf(ledger, { credit: 10_000n }), 999n);
+    const spentBy = async (accountId = '', withDescendants = false) =>
+      (await report(opened, { accountId, withDescendants }))?.map((line) => line.split('/').at(-1));
+    const ids = payers.map(({ accountId }) => accountId);
+    for (const [index, own] of ['1', '10', '100'].entries()) expect(await spentBy(ids[index])).toEqual([own]);
+    for (const [index, sum] of ['111', '110', '100'].entries())
+      expect(await spentBy(ids[index], true)).toEqual([sum]);
+  });
+
   it('of a gateway that died counts the estimate that was charged', async () => {
     time = january;
     const at = await url();

@@ -204,12 +204,12 @@ describe('racks', () => {
     });
     expect(shape.status).toBe(400);
     expect(violationsOf(shape.body)?.sort()).toEqual([
-      ": unknown member 'armd' (did you mean 'armed'?); there are: armed, policy",
+      "armd: unknown member 'armd' (did you mean 'armed'?); there are: armed, policy",
       'armed: expected true or false',
       "policy.content: expected 'none', 'metadata' or 'full'",
       'policy.redact.1: expected a text',
       'policy.retention.days: expected a whole number',
-      "policy.retention: unknown member 'hours'; there are: days, bytes, events",
+      "policy.retention.hours: unknown member 'hours'; there are: days, bytes, events",
     ]);
     const bounds = await send('PUT', '/racks/agent', {
       body: { policy: { retention: { days: 0, events: -1 }, redact: ['fine', '(', '@credential'] } },

@@ -24,10 +24,15 @@ export const hasSameLimits = (one: KeyRow, other: KeyRow): boolean =>
   one.requestsPerMinute === other.requestsPerMinute &&
   one.tokensPerMinute === other.tokensPerMinute;
 
-/** The 429 of a limit. By design it does not report the remaining quota, only `Retry-After: 1`. */
+/**
+ * The 429 of a limit. By design it does not report the remaining quota, and `Retry-After` is always 1; `retry-after-ms`, which
+ * clients of OpenAI and Anthropic prefer, is the time until a request fits.
+ * @param waitMicros until then, in microseconds; undefined: a running request has to end
+ */
 export function limitError(
   limit: LimitKind,
   { concurrency, requestsPerMinute, tokensPerMinute }: KeyLimits,
+  waitMicros?: number,
 ): WireError {
   const messages = {
     concurrency: `This key has ${concurrency} ${concurrency === 1 ? 'request' : 'requests'} running, which is its limit: wait for one of them to end.`,
@@ -36,7 +41,12 @@ export function limitError(
   };
   return new WireError(429, 'rate_limit_error', messages[limit], {
     code: 'rate_limit_exceeded',
-    headers: { 'retry-after': '1' },
+    headers: {
+      'retry-after': '1',
+      ...(waitMicros === undefined
+        ? {}
+        : { 'retry-after-ms': String(Math.max(1, Math.ceil(waitMicros / 1000))) }),
+    },
   });
 }
 

@@ -1,6 +1,6 @@
 import { type KeyLimits, limitError, createPermit, limitsOf } from './limits.ts';
-import { takeRequest, requestRateOf } from './request-rate.ts';
-import { isSpent, takeTokens } from './token-rate.ts';
+import { requestWait, takeRequest, requestRateOf } from './request-rate.ts';
+import { isSpent, takeTokens, tokenWait } from './token-rate.ts';
 import type { Limiter } from './types.ts';
 
 /** A limiter in memory: each gateway process applies the limits on its own. @param defaults of keys without their own */
@@ -38,9 +38,11 @@ export function createMemoryLimiter(
       removeIdle(now);
       const key = stateOf(id);
       if (key.running >= limits.concurrency) throw limitError('concurrency', limits);
-      if (tokensPerMinute !== undefined && isSpent(key.tokensFullAt, now)) throw limitError('tokens', limits);
-      const fullAt = takeRequest(requestRateOf(limits.requestsPerMinute), key.fullAt, now);
-      if (fullAt === undefined) throw limitError('rate', limits);
+      if (tokensPerMinute !== undefined && isSpent(key.tokensFullAt, now))
+        throw limitError('tokens', limits, tokenWait(key.tokensFullAt, now));
+      const rate = requestRateOf(limits.requestsPerMinute);
+      const fullAt = takeRequest(rate, key.fullAt, now);
+      if (fullAt === undefined) throw limitError('rate', limits, requestWait(rate, key.fullAt, now));
       key.fullAt = fullAt;
       key.running++;
       const take = (tokens: number) => {

@@ -35,6 +35,13 @@ export function takeRequest(
   return fullAtAfter - now <= depthMicros ? fullAtAfter : undefined;
 }
 
+/** Time in microseconds until an empty bucket has room for a request. */
+export const requestWait = (
+  { intervalMicros, depthMicros }: RequestRate,
+  fullAt: number,
+  now: number,
+): number => Math.max(0, fullAt + intervalMicros - depthMicros - now);
+
 /** Whether `takeRequest` would return undefined. */
 export const isEmpty = (rate: RequestRate, fullAt: number, now: number): boolean =>
   takeRequest(rate, fullAt, now) === undefined;

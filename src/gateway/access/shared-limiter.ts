@@ -1,9 +1,10 @@
+import type { WireError } from '../../wires/core/error.ts';
 import type { Connection } from '../../store/index.ts';
 import type { GatewayStore } from '../store/index.ts';
 import { type KeyLimits, limitError, limitsOf, createPermit, type LimitKind, type Permit } from './limits.ts';
-import { takeRequest, isEmpty, requestRateOf } from './request-rate.ts';
+import { takeRequest, isEmpty, requestRateOf, requestWait } from './request-rate.ts';
 import { createRateStatements } from './rate-statements.ts';
-import { isSpent, takeTokens } from './token-rate.ts';
+import { isSpent, takeTokens, tokenWait } from './token-rate.ts';
 import type { Caller, Limiter } from './types.ts';
 
 export interface SharedLimiterOptions {
@@ -85,9 +86,9 @@ export class SharedLimiter implements Limiter {
       const now = this.#nowMs() * 1000;
       if (keyState.running >= limits.concurrency) throw limitError('concurrency', limits);
       if (limits.tokensPerMinute !== undefined && isSpent(keyState.tokensFullAt, now))
-        throw limitError('tokens', limits);
+        throw refusalOf('tokens', limits, keyState, now);
       if (isEmpty(requestRateOf(limits.requestsPerMinute), keyState.fullAt, now))
-        throw limitError('rate', limits);
+        throw refusalOf('rate', limits, keyState, now);
     }
     const { promise, ...resolvers } = Promise.withResolvers<void>();
     this.#pending.push({ keyId: id, limits, estimatedTokens, resolvers });
@@ -201,7 +202,8 @@ export class SharedLimiter implements Limiter {
         resolvers.resolve();
         continue;
       }
-      resolvers.reject(limitError(decisions.get(keyId)?.refused ?? 'rate', limits));
+      const kind = decisions.get(keyId)?.refused ?? 'rate';
+      resolvers.reject(refusalOf(kind, limits, keyState, this.#nowMs() * 1000));
     }
   }
 
@@ -288,6 +290,21 @@ function admit(
     };
   }
   return { admitted: requests.length, refused: undefined, ...bucket };
+}
+
+/** @param now in microseconds */
+function refusalOf(
+  kind: LimitKind,
+  limits: KeyLimits,
+  { fullAt, tokensFullAt }: Pick<KeyState, 'fullAt' | 'tokensFullAt'>,
+  now: number,
+): WireError {
+  if (kind === 'concurrency') return limitError(kind, limits);
+  const wait =
+    kind === 'tokens'
+      ? tokenWait(tokensFullAt, now)
+      : requestWait(requestRateOf(limits.requestsPerMinute), fullAt, now);
+  return limitError(kind, limits, wait);
 }
 
 /** Whether a key has an empty bucket. @param now in microseconds */

@@ -18,6 +18,9 @@ const fullTime = (fullAt: number, now: number): number =>
 /** Whether a request is refused. @param fullAt when the bucket is full again; a past time means that it is full */
 export const isSpent = (fullAt: number, now: number): boolean => fullTime(fullAt, now) - now >= minuteMicros;
 
+/** Time in microseconds until a spent bucket has a token. */
+export const tokenWait = (fullAt: number, now: number): number => Math.max(0, fullAt - now - minuteMicros);
+
 /** Takes tokens, or gives them back if their number is negative. @returns the new time at which the bucket is full */
 export function takeTokens(tokensPerMinute: number, fullAt: number, now: number, tokens: number): number {
   const micros = Math.round((tokens * minuteMicros) / tokensPerMinute);

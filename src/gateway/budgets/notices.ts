@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { nanodollarsToJson } from '../catalog/bodies.ts';
+import type { NoticeMembers } from '../../tracing/index.ts';
 import type { Row } from '../store/index.ts';
 import type { Budget } from './types.ts';
 
@@ -34,10 +35,13 @@ export const newThresholds = (
     (percent) => spent > 0n && spent * 100n >= amount * BigInt(percent) && noticed[percent] === undefined,
   );
 
+const typeOf = (reason: NoticeReason): string =>
+  reason === 'refused' ? 'budget.refused' : 'budget.threshold_reached';
+
 /** The row of a notice that waits to be posted; its id lets receivers recognize it if they get it twice. */
 export function toNoticeRow({ reason, budget, at }: BudgetNotice): Row<'gateway_notices'> {
   const body = {
-    type: reason === 'refused' ? 'budget.refused' : 'budget.threshold_reached',
+    type: typeOf(reason),
     timestamp: at,
     data: {
       budget_id: budget.id,
@@ -65,3 +69,18 @@ export function noticeText({ reason, budget }: BudgetNotice): string {
   const resets = resetsAt === undefined ? '' : `; it allows more at ${resetsAt}`;
   return `the budget ${id} of the ${owner.kind} ${owner.id} per ${period} ${what}: ${spent} of ${amount} nanodollars are spent, ${held} are held${resets}`;
 }
+
+/** The notice as members of the JSON log. */
+export const noticeMembers = ({ reason, budget }: BudgetNotice): NoticeMembers => ({
+  code: typeOf(reason),
+  budget_id: budget.id,
+  owner: budget.owner.kind,
+  owner_id: budget.owner.id,
+  account_id: budget.accountId,
+  period: budget.period,
+  threshold_percent: reason === 'refused' ? undefined : reason,
+  amount_nanodollars: nanodollarsToJson(budget.amount),
+  spent_nanodollars: nanodollarsToJson(budget.spent),
+  held_nanodollars: nanodollarsToJson(budget.held),
+  resets_at: budget.resetsAt,
+});

@@ -6,11 +6,27 @@ import type { Model } from './types.ts';
 
 const usdPerMtok = z.string().describe('US dollars per million tokens, as decimal text.');
 
-const pricingSchema = z.object({
+const tierSchema = z.object({
   in_usd_per_mtok: usdPerMtok,
   out_usd_per_mtok: usdPerMtok,
   cache_read_usd_per_mtok: usdPerMtok,
   cache_write_usd_per_mtok: usdPerMtok,
+  in_audio_usd_per_mtok: usdPerMtok.optional(),
+  out_audio_usd_per_mtok: usdPerMtok.optional(),
+  in_image_usd_per_mtok: usdPerMtok.optional(),
+  out_image_usd_per_mtok: usdPerMtok.optional(),
+});
+const usdPerCall = z.string().describe('US dollars per call, as decimal text.').optional();
+const pricingSchema = tierSchema.extend({
+  tiers: z.object({ flex: tierSchema.optional(), priority: tierSchema.optional() }).optional(),
+  hosted_tools: z
+    .object({
+      web_search_usd_per_call: usdPerCall,
+      file_search_usd_per_call: usdPerCall,
+      code_interpreter_usd_per_call: usdPerCall,
+      max_calls: z.int().describe('The calls of a request that does not limit them itself.'),
+    })
+    .optional(),
 });
 
 export const catalogModelSchema = z

@@ -72,11 +72,17 @@ export class Catalog {
   /** The models that a caller can use, without the caller's own deployments and endpoints. */
   async listFor(models: KeyRow['models'], findCredential: CredentialLookup): Promise<Model[]> {
     const [all, providers] = [this.list(), await this.#findByokProviders(findCredential)];
-    return all.filter(
-      (model) =>
-        inScope(model.id, models) &&
-        servedModels(model).some(({ provider }) => provider.access === 'house' || providers.has(provider.id)),
+    return [...all.filter(({ id }) => inScope(id, models)), ...this.#scopedAliases(models)].filter((model) =>
+      servedModels(model).some(({ provider }) => provider.access === 'house' || providers.has(provider.id)),
     );
+  }
+
+  /** The aliases that a key may use although it may not use their models by their ids, as models of that id. */
+  #scopedAliases(models: KeyRow['models']): Model[] {
+    return (models ?? []).flatMap((name) => {
+      const entry = this.#findInCatalog(name);
+      return entry?.isAlias && !inScope(entry.model.id, models) ? [{ ...entry.model, id: name }] : [];
+    });
   }
 
   /**
@@ -110,7 +116,8 @@ export class Catalog {
     const catalogEntry = this.#findInCatalog(name);
     if (catalogEntry) {
       const { model } = catalogEntry;
-      if (!inScope(model.id, scope.models)) return undefined;
+      if (!inScope(model.id, scope.models) && !(catalogEntry.isAlias && inScope(name, scope.models)))
+        return undefined;
       const candidates = await this.#candidates(catalogEntry, scope);
       return candidates.length > 0 ? { model, candidates, isAlias: catalogEntry.isAlias } : undefined;
     }
@@ -218,7 +225,7 @@ export class Catalog {
   async #explainMissing(name: string, scope: CatalogScope): Promise<string> {
     const shown = `'${name.slice(0, 200).toWellFormed()}'`;
     const known = this.#findInCatalog(name);
-    if (known && !inScope(known.model.id, scope.models))
+    if (known && !inScope(known.model.id, scope.models) && !(known.isAlias && inScope(name, scope.models)))
       return `This API key may not use the model ${shown}.`;
     if (known) {
       const provider = known.provider ?? known.model.provider.id;

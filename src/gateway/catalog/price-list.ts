@@ -1,7 +1,14 @@
 /** Reads published tables of models and prices: that of models.dev, and LiteLLM's. */
 import { z } from 'zod';
-import type { Cap } from '../../wires/core/types.ts';
-import { formatUsdPerMtok, parsePicodollars, type RateCard } from './rate-card.ts';
+import { serviceTiers, type Cap, type HostedTool, type ServiceTier } from '../../wires/core/types.ts';
+import {
+  formatUsdPerCall,
+  formatUsdPerMtok,
+  parseCallPrice,
+  parsePicodollars,
+  type RateCard,
+  type TierCard,
+} from './rate-card.ts';
 
 /** A model of a price list, as `gateway.toml` writes it. */
 export interface ListedModel {
@@ -28,7 +35,14 @@ export interface PriceList {
 const amount = z.number().nullish();
 const count = z.number().nullish();
 
-const devRates = { input: amount, output: amount, cache_read: amount, cache_write: amount };
+const devRates = {
+  input: amount,
+  output: amount,
+  cache_read: amount,
+  cache_write: amount,
+  input_audio: amount,
+  output_audio: amount,
+};
 type DevRates = Partial<Readonly<Record<keyof typeof devRates, number | null | undefined>>>;
 const devModel = z.object({
   name: z.string().nullish(),
@@ -55,6 +69,10 @@ const liteModel = z.looseObject({
   cache_read_input_token_cost: amount,
   cache_creation_input_token_cost: amount,
   cache_creation_input_token_cost_above_1hr: amount,
+  /** One price, or one for each size of the context that a search adds. */
+  search_context_cost_per_query: z.union([amount, z.record(z.string(), amount)]).nullish(),
+  file_search_cost_per_1k_calls: amount,
+  code_interpreter_cost_per_session: amount,
   supports_function_calling: z.boolean().nullish(),
   supports_vision: z.boolean().nullish(),
   supports_reasoning: z.boolean().nullish(),
@@ -139,7 +157,9 @@ function fromLiteLlm(list: Readonly<Record<string, unknown>>): PriceList {
       caching: model.supports_prompt_caching,
     });
     const over = longContextOf(model);
-    const card = toCard(key, { rates: liteCard(model, ''), over, caps }, faults);
+    const tiers = serviceTiers.map((name) => ({ name, ...liteTier(model, name) }));
+    const tools = liteTools(model);
+    const card = toCard(key, { rates: liteCard(model, ''), over, caps, tiers, tools }, faults);
     if (card) faults.push(...unusedThresholds(key, model, over));
     return [
       {
@@ -190,20 +210,33 @@ interface Rates {
   readonly cacheRead: string | undefined;
   readonly cacheWrite: string | undefined;
   readonly cacheWrite1h?: string | undefined;
+  readonly audioInput?: string | undefined;
+  readonly audioOutput?: string | undefined;
+  readonly imageInput?: string | undefined;
+  readonly imageOutput?: string | undefined;
+}
+/** US dollars per call. */
+type ToolPrices = Readonly<Partial<Record<HostedTool, string | undefined>>>;
+interface Tier {
+  readonly name: ServiceTier;
+  readonly rates: Rates;
+  readonly over: LongContext | undefined;
 }
 interface LongContext {
   readonly tokens: number;
   readonly rates: Rates;
 }
 
-const devCard = ({ input, output, cache_read, cache_write }: DevRates): Rates => ({
-  input: shiftDecimal(input, 0),
-  output: shiftDecimal(output, 0),
-  cacheRead: shiftDecimal(cache_read, 0),
-  cacheWrite: shiftDecimal(cache_write, 0),
+const devCard = (rates: DevRates): Rates => ({
+  input: shiftDecimal(rates.input, 0),
+  output: shiftDecimal(rates.output, 0),
+  cacheRead: shiftDecimal(rates.cache_read, 0),
+  cacheWrite: shiftDecimal(rates.cache_write, 0),
+  audioInput: shiftDecimal(rates.input_audio, 0),
+  audioOutput: shiftDecimal(rates.output_audio, 0),
 });
 
-/** @param suffix of the members' names, such as `_above_200k_tokens` */
+/** @param suffix of the members' names, such as `_above_200k_tokens` and `_flex` */
 function liteCard(model: Readonly<Record<string, unknown>>, suffix: string): Rates {
   const read = (name: string) => {
     const value = model[`${name}${suffix}`];
@@ -215,15 +248,40 @@ function liteCard(model: Readonly<Record<string, unknown>>, suffix: string): Rat
     cacheRead: read('cache_read_input_token_cost'),
     cacheWrite: read('cache_creation_input_token_cost'),
     cacheWrite1h: suffix === '' ? read('cache_creation_input_token_cost_above_1hr') : undefined,
+    audioInput: read('input_cost_per_audio_token'),
+    audioOutput: read('output_cost_per_audio_token'),
+    imageInput: read('input_cost_per_image_token'),
+    imageOutput: read('output_cost_per_image_token'),
   };
 }
 
-/** The lowest threshold with a price of its own, such as `input_cost_per_token_above_200k_tokens`. */
-function longContextOf(model: Readonly<Record<string, unknown>>): LongContext | undefined {
-  const [least] = thresholdsOf(model, /^input_cost_per_token_above_(\d+)k_tokens$/);
+/** The prices of a tier, such as `input_cost_per_token_flex` and `input_cost_per_token_above_272k_tokens_flex`. */
+const liteTier = (model: Readonly<Record<string, unknown>>, tier: ServiceTier): Omit<Tier, 'name'> => ({
+  rates: liteCard(model, `_${tier}`),
+  over: longContextOf(model, `_${tier}`),
+});
+
+function liteTools({
+  search_context_cost_per_query: search,
+  file_search_cost_per_1k_calls: files,
+  code_interpreter_cost_per_session: session,
+}: z.infer<typeof liteModel>): ToolPrices {
+  const sizes = typeof search === 'object' && search !== null ? Object.values(search) : [search];
+  const searches = sizes.filter((price) => typeof price === 'number');
+  return {
+    // The dearest, because a request may ask for any size.
+    web_search: searches.length > 0 ? shiftDecimal(Math.max(...searches), 0) : undefined,
+    file_search: shiftDecimal(files, -3),
+    code_interpreter: shiftDecimal(session, 0),
+  };
+}
+
+/** The lowest threshold with a price of its own, such as `input_cost_per_token_above_200k_tokens`. @param suffix of a tier */
+function longContextOf(model: Readonly<Record<string, unknown>>, suffix = ''): LongContext | undefined {
+  const [least] = thresholdsOf(model, new RegExp(`^input_cost_per_token_above_(\\d+)k_tokens${suffix}$`));
   return least === undefined
     ? undefined
-    : { tokens: least * 1000, rates: liteCard(model, `_above_${least}k_tokens`) };
+    : { tokens: least * 1000, rates: liteCard(model, `_above_${least}k_tokens${suffix}`) };
 }
 
 /** A rate card has one threshold: names the others, whose requests would be charged at other prices than the list's. */
@@ -251,31 +309,65 @@ function thresholdsOf(model: Readonly<Record<string, unknown>>, names: RegExp): 
   return [...new Set(found)].sort((one, other) => one - other);
 }
 
+interface ListedPrices {
+  readonly rates: Rates;
+  readonly over: LongContext | undefined;
+  readonly caps: readonly Cap[];
+  readonly tiers?: readonly Tier[];
+  readonly tools?: ToolPrices;
+}
+
 /** A rate card of texts that are prices; adds faults for others. */
 function toCard(
   name: string,
-  {
-    rates,
-    over,
-    caps,
-  }: { readonly rates: Rates; readonly over: LongContext | undefined; readonly caps: readonly Cap[] },
+  { rates, over, caps, tiers = [], tools = {} }: ListedPrices,
   faults: string[],
 ): RateCard | undefined {
+  const isEmbedding = caps.includes('embeddings');
   // A missing price is not a price of 0.
-  if (rates.input === undefined || (rates.output === undefined && !caps.includes('embeddings')))
-    return undefined;
-  const all = [...Object.values(rates), ...Object.values(over?.rates ?? {})] as readonly (
-    | string
-    | undefined
-  )[];
-  const wrong = all.flatMap((text) => {
-    const pico = text === undefined ? 0n : parsePicodollars(text);
-    return typeof pico === 'string' ? [`${name}: the price ${text} ${pico}`] : [];
-  });
+  if (rates.input === undefined || (rates.output === undefined && !isEmbedding)) return undefined;
+  // A tier with some prices only cannot be billed.
+  const whole = isEmbedding
+    ? []
+    : tiers.filter((tier) => tier.rates.input !== undefined && tier.rates.output !== undefined);
+  const all = [rates, over?.rates, ...whole.flatMap((tier) => [tier.rates, tier.over?.rates])];
+  const wrong = [
+    ...all.flatMap((one) => wrongPrices(Object.values(one ?? {}), parsePicodollars)),
+    ...wrongPrices(Object.values(tools), parseCallPrice),
+  ];
   if (wrong.length > 0) {
-    faults.push(...wrong);
+    // Several rates may have the same wrong price.
+    faults.push(...new Set(wrong.map((fault) => `${name}: ${fault}`)));
     return undefined;
   }
+  for (const tier of whole)
+    if (over && !tier.over)
+      faults.push(
+        `${name}: the tier ${tier.name} has no prices above ${over.tokens / 1000}k tokens; its others apply to inputs of any length`,
+      );
+  const hosted = isEmbedding ? [] : Object.entries(tools).filter(([, text]) => text !== undefined);
+  return {
+    ...toTierCard(rates, over),
+    ...(whole.length > 0
+      ? { tiers: Object.fromEntries(whole.map((tier) => [tier.name, toTierCard(tier.rates, tier.over)])) }
+      : {}),
+    ...(hosted.length > 0
+      ? {
+          hosted_tools: Object.fromEntries(
+            hosted.map(([tool, text]) => [`${tool}_usd_per_call`, shortestCall(text)]),
+          ),
+        }
+      : {}),
+  };
+}
+
+const wrongPrices = (texts: readonly unknown[], parse: (text: string) => bigint | string): string[] =>
+  texts.flatMap((text) => {
+    const pico = typeof text === 'string' ? parse(text) : 0n;
+    return typeof pico === 'string' ? [`the price ${String(text)} ${pico}`] : [];
+  });
+
+function toTierCard(rates: Rates, over: LongContext | undefined): TierCard {
   // Embeddings have no output.
   const card = { in_usd_per_mtok: '0', out_usd_per_mtok: '0', ...toRates(rates) };
   // Rates that the long context does not have are those of the short one.
@@ -285,13 +377,17 @@ function toCard(
 }
 
 /** The rates that the list has. */
-const toRates = ({ input, output, cacheRead, cacheWrite, cacheWrite1h }: Rates): Partial<RateCard> => {
+const toRates = (rates: Rates): Partial<TierCard> => {
   const members = {
-    in_usd_per_mtok: shortest(input),
-    out_usd_per_mtok: shortest(output),
-    cache_read_usd_per_mtok: shortest(cacheRead),
-    cache_write_usd_per_mtok: shortest(cacheWrite),
-    cache_write_1h_usd_per_mtok: shortest(cacheWrite1h),
+    in_usd_per_mtok: shortest(rates.input),
+    out_usd_per_mtok: shortest(rates.output),
+    cache_read_usd_per_mtok: shortest(rates.cacheRead),
+    cache_write_usd_per_mtok: shortest(rates.cacheWrite),
+    cache_write_1h_usd_per_mtok: shortest(rates.cacheWrite1h),
+    in_audio_usd_per_mtok: shortest(rates.audioInput),
+    out_audio_usd_per_mtok: shortest(rates.audioOutput),
+    in_image_usd_per_mtok: shortest(rates.imageInput),
+    out_image_usd_per_mtok: shortest(rates.imageOutput),
   };
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 };
@@ -300,6 +396,11 @@ const toRates = ({ input, output, cacheRead, cacheWrite, cacheWrite1h }: Rates):
 function shortest(text: string | undefined): string | undefined {
   const pico = text === undefined ? undefined : parsePicodollars(text);
   return typeof pico === 'bigint' ? formatUsdPerMtok(pico) : undefined;
+}
+
+function shortestCall(text: string | undefined): string | undefined {
+  const pico = text === undefined ? undefined : parseCallPrice(text);
+  return typeof pico === 'bigint' ? formatUsdPerCall(pico) : undefined;
 }
 
 /**

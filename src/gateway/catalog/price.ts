@@ -1,7 +1,15 @@
 /** Exact cost calculation: rates in picodollars (1e-12 USD) per token, costs in whole nanodollars per request. */
 import type { RequestFacts } from '../../wires/core/wire.ts';
 import type { Model, Price } from './types.ts';
-import type { Cost, Usage } from '../../wires/core/types.ts';
+import { boundCalls } from './hosted-calls.ts';
+import {
+  hostedTools,
+  serviceTiers,
+  type Cost,
+  type CostLine,
+  type ServiceTier,
+  type Usage,
+} from '../../wires/core/types.ts';
 
 const picoPerNano = 1000n;
 
@@ -22,39 +30,115 @@ export function costOf(price: Price, usage: Usage): Cost {
     write1h: billedTokens(usage.cacheWrite1h),
     read: billedTokens(usage.cacheRead),
   };
+  const tier = usage.tier && price.tiers?.[usage.tier] ? usage.tier : undefined;
+  const card = (tier && price.tiers?.[tier]) ?? price;
   const input = tokens.fresh + tokens.write + tokens.write1h + tokens.read;
-  const rates = price.longContext && input > BigInt(price.longContext.over) ? price.longContext.price : price;
-  return splitRounded({
-    fresh: tokens.fresh * rates.input,
-    cache_write: tokens.write * rates.cacheWrite + tokens.write1h * rates.cacheWrite1h,
-    cache_read: tokens.read * rates.cacheRead,
-    output: billedTokens(usage.output) * rates.output,
+  const rates = card.longContext && input > BigInt(card.longContext.over) ? card.longContext.price : card;
+  const fresh = splitMedia(tokens.fresh, rates.input, [
+    { item: 'audio_input', tokens: usage.audioInput, rate: rates.audioInput },
+    { item: 'image_input', tokens: usage.imageInput, rate: rates.imageInput },
+  ]);
+  const output = splitMedia(billedTokens(usage.output), rates.output, [
+    { item: 'audio_output', tokens: usage.audioOutput, rate: rates.audioOutput },
+    { item: 'image_output', tokens: usage.imageOutput, rate: rates.imageOutput },
+  ]);
+  const calls = hostedTools.flatMap((tool): Part[] => {
+    const count = billedTokens(usage.hostedCalls?.[tool] ?? 0);
+    const perCall = price.hostedTools?.perCall[tool];
+    return count === 0n || perCall === undefined
+      ? []
+      : [{ component: 'tools', item: tool, quantity: Number(count), pico: count * perCall }];
   });
+  return {
+    ...splitRounded([
+      { component: 'fresh', pico: fresh.rest },
+      {
+        component: 'cache_write',
+        pico: tokens.write * rates.cacheWrite + tokens.write1h * rates.cacheWrite1h,
+      },
+      { component: 'cache_read', pico: tokens.read * rates.cacheRead },
+      { component: 'output', pico: output.rest },
+      ...fresh.media.map((part): Part => ({ component: 'fresh', ...part })),
+      ...output.media.map((part): Part => ({ component: 'output', ...part })),
+      ...calls,
+    ]),
+    ...(tier ? { tier } : {}),
+  };
+}
+
+/** A part of a cost, in picodollars, before it is rounded. */
+interface Part {
+  readonly component: 'fresh' | 'cache_write' | 'cache_read' | 'output' | 'tools';
+  /** Set where it is a line of its own. */
+  readonly item?: CostLine['item'];
+  readonly quantity?: number;
+  readonly pico: bigint;
+}
+
+interface Media {
+  readonly item: CostLine['item'];
+  readonly tokens: number | undefined;
+  /** Undefined: the price of other tokens. */
+  readonly rate: bigint | undefined;
+}
+
+/** Takes tokens with prices of their own out of all tokens. More than there are cannot be taken. */
+function splitMedia(all: bigint, rate: bigint, kinds: readonly Media[]) {
+  let left = all;
+  const media = kinds.flatMap(({ item, tokens, rate: own }) => {
+    if (own === undefined) return [];
+    const reported = billedTokens(tokens ?? 0);
+    const count = reported < left ? reported : left;
+    left -= count;
+    return count === 0n ? [] : [{ item, quantity: Number(count), pico: count * own }];
+  });
+  return { rest: left * rate, media };
 }
 
 /** Converts picodollars to whole nanodollars that add up to the total (largest remainder method). */
-function splitRounded(pico: Cost['components']): Cost {
-  const names = ['fresh', 'cache_write', 'cache_read', 'output'] as const;
-  const total = ceilToNanodollars(names.reduce((sum, name) => sum + pico[name], 0n));
-  const components = {
-    fresh: pico.fresh / picoPerNano,
-    cache_write: pico.cache_write / picoPerNano,
-    cache_read: pico.cache_read / picoPerNano,
-    output: pico.output / picoPerNano,
-  };
-  let unassigned = names.reduce((rest, name) => rest - components[name], total);
-  const remainders = names.map((name) => ({ name, remainder: pico[name] % picoPerNano }));
-  for (const { name } of remainders.sort((a, b) => Number(b.remainder - a.remainder))) {
+function splitRounded(parts: readonly Part[]): Cost {
+  const total = ceilToNanodollars(parts.reduce((sum, { pico }) => sum + pico, 0n));
+  const whole = parts.map((part) => ({
+    part,
+    cost: part.pico / picoPerNano,
+    remainder: part.pico % picoPerNano,
+  }));
+  let unassigned = whole.reduce((rest, { cost }) => rest - cost, total);
+  for (const one of [...whole].sort((a, b) => Number(b.remainder - a.remainder))) {
     if (unassigned === 0n) break;
-    components[name] += 1n;
+    one.cost += 1n;
     unassigned -= 1n;
   }
-  return { total, components };
+  const components = { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 0n, tools: 0n };
+  for (const { part, cost } of whole) components[part.component] += cost;
+  const lines = whole.flatMap(({ part: { item, quantity = 0 }, cost }): CostLine[] =>
+    item ? [{ item, quantity, cost }] : [],
+  );
+  const { tools, ...tokens } = components;
+  const hasCalls = parts.some(({ component }) => component === 'tools');
+  return {
+    total,
+    components: hasCalls ? { ...tokens, tools } : tokens,
+    ...(lines.length > 0 ? { lines } : {}),
+  };
 }
 
 /** The facts of a request that its cost bound depends on. */
-type CostFacts = Pick<RequestFacts, 'textBytes' | 'parts' | 'images' | 'fileBytes' | 'answers'>;
-type PricedModel = Pick<Model, 'price' | 'contextWindow' | 'family'>;
+type CostFacts = Pick<
+  RequestFacts,
+  | 'textBytes'
+  | 'parts'
+  | 'images'
+  | 'fileBytes'
+  | 'answers'
+  | 'media'
+  | 'hostedTools'
+  | 'maxHostedCalls'
+  | 'serviceTier'
+>;
+type PricedModel = Pick<Model, 'price' | 'contextWindow' | 'family'> & {
+  readonly provider?: Pick<Model['provider'], 'wire'>;
+};
 
 /** Tokens that a chat template adds around each part and each request. */
 const tokensPerPart = 64;
@@ -83,7 +167,8 @@ export function maxInputTokens(
 
 /**
  * The maximum cost of a request, in nanodollars: every input token at its highest possible rate, every answer at its full
- * length.
+ * length, in the dearest tier that it may get. After each call of a tool that the provider runs, the model reads its input
+ * again, with what the tool found.
  * @param maxTokens output limit of one answer
  */
 export function maxCost({
@@ -96,19 +181,47 @@ export function maxCost({
   maxTokens: number;
 }): bigint {
   const { price } = model;
-  const input = maxInputTokens(model, facts);
-  const rates = [price];
-  if (price.longContext && input > BigInt(price.longContext.over)) rates.push(price.longContext.price);
-  const highestRate = maxAmount(
-    rates.flatMap(({ input: fresh, cacheWrite, cacheWrite1h, cacheRead }) => [
-      fresh,
-      cacheWrite,
-      cacheWrite1h,
-      cacheRead,
-    ]),
+  const calls = boundCalls(model, facts);
+  const windows = BigInt(calls.total) * billedTokens(model.contextWindow);
+  const input = maxInputTokens(model, facts) + windows;
+  const rates = [price, ...possibleTiers(model, facts).map((tier) => price.tiers?.[tier] ?? price)].flatMap(
+    (card) =>
+      card.longContext && input > BigInt(card.longContext.over) ? [card, card.longContext.price] : [card],
   );
+  const has = (kind: NonNullable<CostFacts['media']>[number]) => facts.media?.includes(kind) === true;
+  const inputRates = rates.flatMap((rate) => [
+    rate.input,
+    rate.cacheWrite,
+    rate.cacheWrite1h,
+    rate.cacheRead,
+    has('audio_input') ? (rate.audioInput ?? 0n) : 0n,
+    // The pages of a file are images, too.
+    facts.images > 0 || facts.fileBytes > 0 ? (rate.imageInput ?? 0n) : 0n,
+  ]);
+  const outputRates = rates.flatMap((rate) => [
+    rate.output,
+    has('audio_output') ? (rate.audioOutput ?? 0n) : 0n,
+    has('image_output') ? (rate.imageOutput ?? 0n) : 0n,
+  ]);
   const output = billedTokens(maxTokens) * BigInt(Math.max(1, facts.answers));
-  return ceilToNanodollars(input * highestRate + output * maxAmount(rates.map((rate) => rate.output)));
+  return ceilToNanodollars(input * maxAmount(inputRates) + output * maxAmount(outputRates) + calls.cost);
+}
+
+/**
+ * The tiers that a request may get besides the default one. Anthropic takes its priority tier by itself, if the request does
+ * not forbid it; other providers take a tier that the request asks for, and may take the default one instead.
+ */
+export function possibleTiers(
+  { price, provider }: Pick<PricedModel, 'price' | 'provider'>,
+  { serviceTier }: Pick<CostFacts, 'serviceTier'>,
+): ServiceTier[] {
+  return serviceTiers.filter(
+    (tier) =>
+      price.tiers?.[tier] !== undefined &&
+      (provider?.wire === 'anthropic-messages'
+        ? tier === 'priority' && serviceTier !== 'standard_only'
+        : tier === serviceTier),
+  );
 }
 
 /**

@@ -3,43 +3,48 @@ import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
 import { toAccountBody } from '../ledger/bodies.ts';
 import { LedgerError } from '../ledger/errors.ts';
-import type { Ledger } from '../ledger/types.ts';
 import { formatDollars, parseNanodollars } from '../ledger/money.ts';
 import {
   findAccount,
   writeResult,
   writeNote,
   type CommandContext,
-  describeDatabase,
-  withDatabase,
+  withBooks,
   positional,
 } from './command-context.ts';
+import type { OperatorBooks } from './types.ts';
 
 export function createAccount(session: CommandContext): Promise<void> {
   const { 'credit-usd': credit, 'included-usd': included, parent } = session.command.flags;
-  return withDatabase(session, async ({ ledger }) => {
-    const above = await findParent(session, ledger, parent);
-    const row = await ledger.createAccount(positional(session, 0), {
-      ...(credit === undefined ? {} : { credit }),
-      ...(included === undefined ? {} : { included }),
-      ...(above === undefined ? {} : { parent: above }),
-    });
-    writeResult(
-      session,
-      toAccountBody(row),
-      `the account ${row.name} is ${row.id}, with ${formatDollars(row.balance.remaining)}\n`,
-    );
-  });
+  return withBooks(
+    session,
+    async (books) => {
+      const { ledger } = books;
+      const above = await findParent(books, parent);
+      const row = await ledger.createAccount(positional(session, 0), {
+        ...(credit === undefined ? {} : { credit }),
+        ...(included === undefined ? {} : { included }),
+        ...(above === undefined ? {} : { parent: above }),
+      });
+      writeResult(
+        session,
+        toAccountBody(row),
+        `the account ${row.name} is ${row.id}, with ${formatDollars(row.balance.remaining)}\n`,
+      );
+    },
+    { canCreate: true },
+  );
 }
 
 export function creditAccount(session: CommandContext): Promise<void> {
   const { note: reason } = session.command.flags;
   const amount = parseAmount(positional(session, 1));
-  return withDatabase(session, async ({ ledger }) => {
-    const { id, name } = await findAccount(session, ledger, positional(session, 0));
+  return withBooks(session, async (books) => {
+    const { ledger } = books;
+    const { id, name } = await findAccount(books, positional(session, 0));
     const row = await ledger.credit(id, amount, reason).catch(async (error: unknown) => {
       if (!(error instanceof LedgerError) || error.code !== 'balance_too_low') throw error;
-      const { balance } = await findAccount(session, ledger, id);
+      const { balance } = await findAccount(books, id);
       throw new StartError(
         `${name} has ${formatDollars(balance.remaining)} free; ${formatDollars(-amount)} cannot be taken from it`,
       );
@@ -52,9 +57,10 @@ export async function updateAccount(session: CommandContext): Promise<void> {
   const { name, parent } = session.command.flags;
   if (name === undefined && parent === undefined)
     throw new UsageError(['account update needs --name NAME or --parent NAME']);
-  await withDatabase(session, async ({ ledger }) => {
-    const before = await findAccount(session, ledger, positional(session, 0));
-    const above = await findParent(session, ledger, parent);
+  await withBooks(session, async (books) => {
+    const { ledger } = books;
+    const before = await findAccount(books, positional(session, 0));
+    const above = await findParent(books, parent);
     const row = await ledger.updateAccount(before.id, {
       ...(name === undefined ? {} : { name }),
       ...(above === undefined ? {} : { parent: above }),
@@ -64,14 +70,15 @@ export async function updateAccount(session: CommandContext): Promise<void> {
 }
 
 /** The id of the account above; null and undefined as given. */
-const findParent = async (session: CommandContext, ledger: Ledger, parent: string | null | undefined) =>
-  typeof parent === 'string' ? (await findAccount(session, ledger, parent)).id : parent;
+const findParent = async (books: OperatorBooks, parent: string | null | undefined) =>
+  typeof parent === 'string' ? (await findAccount(books, parent)).id : parent;
 
 const setDisabled =
   (isDisabled: boolean) =>
   (session: CommandContext): Promise<void> =>
-    withDatabase(session, async ({ ledger }) => {
-      const { id } = await findAccount(session, ledger, positional(session, 0));
+    withBooks(session, async (books) => {
+      const { ledger } = books;
+      const { id } = await findAccount(books, positional(session, 0));
       const row = await ledger.setAccountDisabled(id, isDisabled);
       writeResult(session, toAccountBody(row), `${row.name} is ${isDisabled ? 'disabled' : 'enabled'}\n`);
     });
@@ -80,9 +87,10 @@ export const disableAccount = setDisabled(true);
 export const enableAccount = setDisabled(false);
 
 export function listAccounts(session: CommandContext): Promise<void> {
-  return withDatabase(session, async ({ ledger }) => {
+  return withBooks(session, async (books) => {
+    const { ledger } = books;
     const rows = await ledger.accounts();
-    if (rows.length === 0) writeNote(session, `there are no accounts ${await describeDatabase(session)}`);
+    if (rows.length === 0) writeNote(session, `there are no accounts ${books.place}`);
     const names = new Map(rows.map(({ id, name }) => [id, name]));
     const cells = rows.map(({ id, name, createdAt, disabledAt, parentId, balance, held }) => [
       name,

@@ -2,15 +2,16 @@ import { formatTable } from '../../cli/models/format-table.ts';
 import { UsageError } from '../../config/usage.ts';
 import { parsePeriod } from '../budgets/period.ts';
 import { toBudgetBody } from '../ledger/bodies.ts';
-import type { Ledger } from '../ledger/types.ts';
 import {
   type CommandContext,
   findAccount,
   positional,
   requireFlag,
-  withDatabase,
+  withBooks,
+  writeNote,
   writeResult,
 } from './command-context.ts';
+import type { OperatorBooks } from './types.ts';
 import { formatDollars } from '../ledger/money.ts';
 
 /** `budget set`: sets or changes the budget of a key or an account for a period. */
@@ -26,13 +27,15 @@ export async function setBudget(context: CommandContext): Promise<void> {
     if (error instanceof RangeError) throw new UsageError([`--time-zone: ${error.message}`]);
     throw error;
   }
-  await withDatabase(context, async ({ ledger }) => {
+  await withBooks(context, async (books) => {
+    const { ledger } = books;
     const budget = await ledger.setBudget({
-      owner: key === undefined ? await ownerAccount(context, ledger, account) : { kind: 'key', id: key },
+      owner: key === undefined ? await ownerAccount(books, account) : { kind: 'key', id: key },
       period,
       amount: requireFlag(usd, 'usd'),
       ...(timeZone === undefined ? {} : { timeZone }),
     });
+    if (budget.amount === 0n) writeNote(context, 'a budget of 0 admits only requests that cost nothing');
     const resets = budget.resetsAt === undefined ? '' : `; it starts anew at ${budget.resetsAt}`;
     writeResult(
       context,
@@ -42,13 +45,14 @@ export async function setBudget(context: CommandContext): Promise<void> {
   });
 }
 
-const ownerAccount = async (context: CommandContext, ledger: Ledger, account: string | undefined) => ({
+const ownerAccount = async (books: OperatorBooks, account: string | undefined) => ({
   kind: 'account' as const,
-  id: (await findAccount(context, ledger, requireFlag(account, 'account'))).id,
+  id: (await findAccount(books, requireFlag(account, 'account'))).id,
 });
 
 export function removeBudget(context: CommandContext): Promise<void> {
-  return withDatabase(context, async ({ ledger }) => {
+  return withBooks(context, async (books) => {
+    const { ledger } = books;
     const budget = await ledger.removeBudget(positional(context, 0));
     writeResult(context, toBudgetBody(budget), `${budget.id} is removed\n`);
   });
@@ -56,8 +60,9 @@ export function removeBudget(context: CommandContext): Promise<void> {
 
 export function listBudgets(context: CommandContext): Promise<void> {
   const { account } = context.command.flags;
-  return withDatabase(context, async ({ ledger }) => {
-    const accountId = account === undefined ? undefined : (await findAccount(context, ledger, account)).id;
+  return withBooks(context, async (books) => {
+    const { ledger } = books;
+    const accountId = account === undefined ? undefined : (await findAccount(books, account)).id;
     const names = new Map((await ledger.accounts()).map(({ id, name }) => [id, name]));
     const budgets = await ledger.budgets(accountId);
     const cells = budgets.map((budget) => [

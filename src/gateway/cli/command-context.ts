@@ -1,15 +1,21 @@
 import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { formatJson } from '../../terminal/printable.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from '../../cli/data-dir.ts';
 import { StartError } from '../../cli/start-error.ts';
 import { UsageError } from '../../config/usage.ts';
+import type { HostAddress } from '../../host-client/http.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { GatewayFile } from '../config/gateway-file.ts';
+import { isPublicPlainHttp } from '../config/remarks.ts';
 import { redactDatabaseUrl } from '../config/redact-database-url.ts';
 import type { GatewayConfig } from '../config/types.ts';
-import type { AccountRow, Ledger } from '../ledger/types.ts';
+import type { AccountRow } from '../ledger/types.ts';
+import { adminUrlIn, adminUrlVariable, readAdminAddress } from './admin-address.ts';
+import { AdminApi } from './admin-api.ts';
+import { AdminLedger } from './admin-ledger.ts';
 import type { RunCommand } from './commands.ts';
-import type { CliEnvironment, GatewayDatabase } from './types.ts';
+import type { CliEnvironment, GatewayDatabase, OperatorBooks } from './types.ts';
 
 const defaultConfig = 'gateway.toml';
 
@@ -32,14 +38,18 @@ export async function readConfigIfPresent({
 export const readConfig = ({ environment, command }: CommandContext): Promise<GatewayFile> =>
   GatewayFile.read(command.flags.config ?? defaultConfig, { env: environment.env });
 
+/** @param canCreate whether the data directory is created where it is missing */
 export async function resolveDatabaseUrl(
   { environment, command }: CommandContext,
   file: GatewayFile | undefined,
+  canCreate: boolean,
 ): Promise<string> {
   const named = command.flags.database ?? (await file?.database()) ?? environment.env['LATHE_DATABASE'];
   if (named) return named;
+  const directory = resolve(defaultDataDir(environment.env, environment.home));
+  if (!canCreate) return databaseUrl(undefined, directory);
   try {
-    const { path } = await openDataDir(defaultDataDir(environment.env, environment.home));
+    const { path } = await openDataDir(directory);
     return databaseUrl(undefined, path);
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
@@ -49,24 +59,95 @@ export async function resolveDatabaseUrl(
   }
 }
 
-/** Runs work with the database open, then closes it. */
-export async function withDatabase<T>(
+interface DatabaseOptions {
+  readonly file?: GatewayFile | undefined;
+  readonly masterKeys?: GatewayConfig['masterKeys'];
+}
+
+/** Runs work of a command that has no admin API with the database open, then closes it. @throws UsageError; StartError */
+export async function withDatabase(
   context: CommandContext,
-  task: (books: GatewayDatabase) => Promise<T>,
+  task: (books: GatewayDatabase & Pick<OperatorBooks, 'place'>) => Promise<void>,
+  { file, masterKeys = [] }: DatabaseOptions = {},
+): Promise<void> {
+  const { environment, command } = context;
+  if (adminUrlIn(command.flags, environment.env) !== undefined)
+    throw new UsageError([
+      `${command.name} works on a database only, and ${adminUrlVariable} names a gateway: name the database with --database URL or --config FILE`,
+    ]);
+  const found = file ?? (await readConfigIfPresent(context));
+  const database = await resolveDatabaseUrl(context, found, false);
+  const place = describeDatabase(database);
+  await openDatabase(context, { database, masterKeys }, (books) => task({ ...books, place }));
+}
+
+async function findAdminAddress(context: CommandContext): Promise<HostAddress | undefined> {
+  const address = await readAdminAddress(context.command.flags, context.environment.env);
+  if (address && isPublicPlainHttp(address.url))
+    writeNote(context, `the operator's token is sent to ${address.url} over plain http`);
+  return address;
+}
+
+/** The admin API, for commands about what only a running gateway knows. @throws UsageError where none is named */
+export async function requireAdminApi(context: CommandContext): Promise<AdminApi> {
+  const address = await findAdminAddress(context);
+  if (address) return new AdminApi(address);
+  throw new UsageError([
+    `${context.command.name} works on a running gateway only: name it with --admin-url URL, or ${adminUrlVariable} without --config and --database`,
+  ]);
+}
+
+/**
+ * Runs work with the ledger that the command line names, then closes it: of the gateway of `--admin-url`, or else of a database.
+ * @throws UsageError; StartError where there is no database, unless `canCreate`
+ */
+export async function withBooks(
+  context: CommandContext,
+  task: (books: OperatorBooks) => Promise<void>,
+  { canCreate = false }: { canCreate?: boolean } = {},
+): Promise<void> {
+  const address = await findAdminAddress(context);
+  if (address) {
+    const ledger = new AdminLedger(new AdminApi(address));
+    const place = `in the gateway at ${address.url}; \`account create NAME\` creates one`;
+    await task({ ledger, place, modelNames: () => ledger.modelNames() });
+    return;
+  }
+  const file = await readConfigIfPresent(context);
+  const database = await resolveDatabaseUrl(context, file, canCreate);
+  const place = describeDatabase(database);
+  const modelNames = async () => (await file?.modelNames()) ?? [];
+  await openDatabase(context, { database, masterKeys: [], canCreate }, ({ ledger }) =>
+    task({ ledger, place, modelNames }),
+  );
+}
+
+/** Names the database, for messages about missing rows: the user may have named the wrong one. */
+const describeDatabase = (database: string): string =>
+  `in ${redactDatabaseUrl(database)}; \`account create NAME\` creates one; --config or --database selects another database`;
+
+async function openDatabase(
+  context: CommandContext,
   {
-    file,
-    masterKeys = [],
-  }: { file?: GatewayFile | undefined; masterKeys?: GatewayConfig['masterKeys'] } = {},
-): Promise<T> {
+    database,
+    masterKeys,
+    canCreate = false,
+  }: { database: string; masterKeys: GatewayConfig['masterKeys']; canCreate?: boolean },
+  task: (books: GatewayDatabase) => Promise<void>,
+): Promise<void> {
   const { environment } = context;
-  const database = await resolveDatabaseUrl(context, file ?? (await readConfigIfPresent(context)));
+  const [, path] = /^sqlite:(.+)$/s.exec(database) ?? [];
+  if (!canCreate && path !== undefined && path !== ':memory:' && !existsSync(path))
+    throw new StartError(
+      `there is no database ${database}; \`account create NAME\` and \`serve\` create it, --config or --database selects another`,
+    );
   const gatewayDatabase = await environment.openDatabase({
     database,
     masterKeys,
     onNotice: (text) => writeNote(context, text),
   });
   try {
-    return await task(gatewayDatabase);
+    await task(gatewayDatabase);
   } finally {
     await gatewayDatabase.close();
   }
@@ -74,8 +155,10 @@ export async function withDatabase<T>(
 
 /** Finds an account by id or name. @throws StartError when there is none, or when several have the name */
 export async function findAccount(
-  context: CommandContext,
-  ledger: Ledger,
+  {
+    ledger,
+    place,
+  }: Pick<OperatorBooks, 'place'> & { readonly ledger: Pick<OperatorBooks['ledger'], 'accounts'> },
   idOrName: string,
 ): Promise<AccountRow> {
   const accounts = await ledger.accounts();
@@ -94,18 +177,9 @@ export async function findAccount(
   );
   throw new StartError(
     accounts.length === 0
-      ? `there is no account '${idOrName}', nor any other ${await describeDatabase(context)}`
+      ? `there is no account '${idOrName}', nor any other ${place}`
       : `there is no account '${idOrName}'${near}; \`account list\` shows them`,
   );
-}
-
-/**
- * Names the database, for messages about missing rows: a missing database file is created empty, so the user may have named
- * the wrong one.
- */
-export async function describeDatabase(context: CommandContext): Promise<string> {
-  const database = await resolveDatabaseUrl(context, await readConfigIfPresent(context));
-  return `in ${redactDatabaseUrl(database)}; \`account create NAME\` creates one; --config or --database selects another database`;
 }
 
 /** Writes the result to stdout, as JSON or as text. */

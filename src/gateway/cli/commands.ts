@@ -1,9 +1,20 @@
 import { UsageError } from '../../config/usage.ts';
 import { didYouMean } from '../../words/nearest.ts';
-import { commonFlags, type FlagName, flagNames, flags, type FlagValues, isFlag } from './flags.ts';
+import {
+  adminFlags,
+  commonFlags,
+  type FlagName,
+  flagNames,
+  flags,
+  type FlagValues,
+  isFlag,
+} from './flags.ts';
 
 /** Flags without a value that only some commands have, with their help. */
-export const switchHelp = { csv: 'print the result as CSV' } as const;
+export const switchHelp = {
+  csv: 'print the result as CSV',
+  'with-descendants': 'with --account: also what the accounts below it used',
+} as const;
 export type SwitchName = keyof typeof switchHelp;
 const isSwitch = (name: string): name is SwitchName => Object.hasOwn(switchHelp, name);
 
@@ -14,6 +25,8 @@ interface CommandRow {
   readonly needed?: readonly FlagName[];
   /** Flags without a value. */
   readonly switches?: readonly SwitchName[];
+  /** Whether it can also work on a running gateway, by its admin API. */
+  readonly hasAdminApi?: true;
   readonly help: string;
 }
 
@@ -36,53 +49,81 @@ export const commands = {
   'account create': {
     words: ['NAME'],
     flags: ['credit-usd', 'included-usd', 'parent'],
+    hasAdminApi: true,
     help: 'create an account',
   },
   'account credit': {
     words: ['NAME', 'USD'],
     flags: ['note'],
+    hasAdminApi: true,
     help: 'add credits to an account; a negative amount corrects a mistake',
   },
-  'account update': { words: ['NAME'], flags: ['name', 'parent'], help: 'change an account' },
+  'account update': {
+    words: ['NAME'],
+    flags: ['name', 'parent'],
+    hasAdminApi: true,
+    help: 'change an account',
+  },
   'account disable': {
     words: ['NAME'],
     flags: [],
+    hasAdminApi: true,
     help: 'refuse all keys of an account, until it is enabled',
   },
-  'account enable': { words: ['NAME'], flags: [], help: 'enable a disabled account' },
-  'account list': { words: [], flags: [], help: 'list accounts and their balances' },
+  'account enable': { words: ['NAME'], flags: [], hasAdminApi: true, help: 'enable a disabled account' },
+  'account list': { words: [], flags: [], hasAdminApi: true, help: 'list accounts and their balances' },
   'key create': {
     words: [],
     flags: ['account', 'label', 'cap-usd', 'expires', 'models', 'rpm', 'tpm', 'concurrency'],
     needed: ['account'],
+    hasAdminApi: true,
     help: 'create an API key and print it; it is shown only once',
   },
   'key update': {
     words: ['ID'],
     flags: ['label', 'cap-usd', 'expires', 'models', 'rpm', 'tpm', 'concurrency'],
+    hasAdminApi: true,
     help: 'change an API key; running gateways observe it at once',
   },
-  'key disable': { words: ['ID'], flags: [], help: 'refuse an API key, until it is enabled' },
-  'key enable': { words: ['ID'], flags: [], help: 'enable a disabled API key' },
-  'key revoke': { words: ['ID'], flags: [], help: 'revoke an API key permanently' },
-  'key list': { words: [], flags: ['account'], help: 'list API keys, without their secrets' },
+  'key disable': {
+    words: ['ID'],
+    flags: [],
+    hasAdminApi: true,
+    help: 'refuse an API key, until it is enabled',
+  },
+  'key enable': { words: ['ID'], flags: [], hasAdminApi: true, help: 'enable a disabled API key' },
+  'key revoke': { words: ['ID'], flags: [], hasAdminApi: true, help: 'revoke an API key permanently' },
+  'key list': {
+    words: [],
+    flags: ['account'],
+    hasAdminApi: true,
+    help: 'list API keys, without their secrets',
+  },
   usage: {
     words: [],
     flags: ['by', 'since', 'until', 'account'],
-    switches: ['csv'],
+    switches: ['csv', 'with-descendants'],
+    hasAdminApi: true,
     help: 'show requests, tokens and spend of a period',
   },
   'budget set': {
     words: [],
     flags: ['key', 'account', 'usd', 'per', 'time-zone'],
     needed: ['usd', 'per'],
+    hasAdminApi: true,
     help: 'limit what a key, or an account with the accounts below it, spends in a period; or change that limit',
   },
-  'budget remove': { words: ['ID'], flags: [], help: 'remove a budget' },
-  'budget list': { words: [], flags: ['account'], help: 'list budgets and what is spent of them' },
+  'budget remove': { words: ['ID'], flags: [], hasAdminApi: true, help: 'remove a budget' },
+  'budget list': {
+    words: [],
+    flags: ['account'],
+    hasAdminApi: true,
+    help: 'list budgets and what is spent of them',
+  },
   changes: {
     words: [],
     flags: ['account', 'limit'],
+    hasAdminApi: true,
     help: 'list changes of accounts and keys, the newest first',
   },
   'ledger audit': { words: [], flags: [], help: 'check the consistency of the ledger' },
@@ -96,6 +137,36 @@ export const commands = {
     words: ['DIR'],
     flags: [],
     help: 'compare the files of `ledger archive` with the ledger',
+  },
+  'provider list': {
+    words: [],
+    flags: [],
+    hasAdminApi: true,
+    help: 'list the providers of a running gateway and the health of their deployments',
+  },
+  'provider disable': {
+    words: ['ID'],
+    flags: ['model', 'note'],
+    hasAdminApi: true,
+    help: 'send no more requests to a provider, or to one model at it, until it is enabled',
+  },
+  'provider enable': {
+    words: ['ID'],
+    flags: ['model'],
+    hasAdminApi: true,
+    help: 'enable a disabled provider, or one model at it',
+  },
+  'credential list': {
+    words: [],
+    flags: [],
+    hasAdminApi: true,
+    help: "list where the providers' keys of a running gateway come from, and which ones are in force",
+  },
+  reload: {
+    words: [],
+    flags: [],
+    hasAdminApi: true,
+    help: 'have a running gateway read its configuration again',
   },
   'catalog check': { words: [], flags: [], help: 'check the configuration and show its models' },
   'catalog import': {
@@ -246,10 +317,10 @@ function positionalFaults(name: CommandName, words: readonly string[]): string[]
 }
 
 function flagFaults(name: CommandName, given: readonly FlagName[]): string[] {
-  const { flags: allowedFlags, needed = [] } = commandRowOf(name);
+  const { flags: allowedFlags, needed = [], hasAdminApi } = commandRowOf(name);
   return [
     ...given
-      .filter((flag) => !allowedFlags.includes(flag) && !commonFlags.includes(flag))
+      .filter((flag) => ![...allowedFlags, ...commonFlags, ...(hasAdminApi ? adminFlags : [])].includes(flag))
       .map((flag) => `--${flag} does not belong to the command ${name}`),
     ...needed
       .filter((flag) => !given.includes(flag))

@@ -24,8 +24,8 @@ export async function addEndpoint(context: CommandContext): Promise<void> {
   const masterKeys = (await file?.masterKeys()) ?? [];
   await withDatabase(
     context,
-    async ({ ledger, credentials }) => {
-      const { id, name: owner } = await findAccount(context, ledger, requireFlag(account, 'account'));
+    async ({ ledger, credentials, place }) => {
+      const { id, name: owner } = await findAccount({ ledger, place }, requireFlag(account, 'account'));
       const baseUrl = requireFlag(url, 'base-url');
       await credentials.register(id, name, { baseUrl, ...(apiKey === undefined ? {} : { apiKey }) });
       if (isPublicPlainHttp(baseUrl))
@@ -45,9 +45,9 @@ export async function addEndpoint(context: CommandContext): Promise<void> {
 
 export function listEndpoints(context: CommandContext): Promise<void> {
   const { account } = context.command.flags;
-  return withDatabase(context, async ({ ledger, credentials }) => {
+  return withDatabase(context, async ({ ledger, credentials, place }) => {
     const accounts =
-      account === undefined ? await ledger.accounts() : [await findAccount(context, ledger, account)];
+      account === undefined ? await ledger.accounts() : [await findAccount({ ledger, place }, account)];
     const rows = [];
     for (const { id, name } of accounts)
       for (const row of await credentials.list(id)) rows.push({ name, row: { account: id, ...row } });
@@ -69,8 +69,8 @@ export function listEndpoints(context: CommandContext): Promise<void> {
 export function removeEndpoint(context: CommandContext): Promise<void> {
   const { account } = context.command.flags;
   const name = parseEndpointName(context);
-  return withDatabase(context, async ({ ledger, credentials }) => {
-    const { id, name: owner } = await findAccount(context, ledger, requireFlag(account, 'account'));
+  return withDatabase(context, async ({ ledger, credentials, place }) => {
+    const { id, name: owner } = await findAccount({ ledger, place }, requireFlag(account, 'account'));
     if (!(await credentials.remove(id, name)))
       throw new StartError(`${owner} has no endpoint ${name}; \`endpoint list\` shows its endpoints`);
     writeResult(context, { account: id, provider: name, removed: true }, `${owner} no longer has ${name}\n`);

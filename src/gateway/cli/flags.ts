@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { parseExpiry } from '../../words/expiry.ts';
 import { parsePeriod, parseTimeZone } from '../budgets/period.ts';
+import { maxChanges } from '../ledger/change-log.ts';
 import { maxKeyLimits } from '../ledger/checks.ts';
 import { logFormats } from '../serve/request-log.ts';
 import { parseUsageDimensions, parseUsageSince, parseUsageUntil } from '../usage/query.ts';
@@ -118,9 +119,14 @@ export const flags = {
     help: 'also open the operator listener at this port, with /metrics for Prometheus, /ready, /health and the admin API; 0 picks a free port',
     read: parseIntegerBetween(0, 65_535),
   },
+  'admin-url': {
+    value: 'URL',
+    help: 'work on the running gateway with this operator listener instead of on a database (default: $LATHE_GATEWAY_ADMIN_URL, else the database)',
+    read: parseText,
+  },
   'admin-token-file': {
     value: 'FILE',
-    help: "file with a line NAME TOKEN for each operator, for the admin API on the operator's port",
+    help: "file with a line NAME TOKEN for each operator, for the admin API on the operator's port; with --admin-url, your line, or the token alone",
     read: parseText,
   },
   'log-format': {
@@ -144,7 +150,7 @@ export const flags = {
     help: "the account's included allowance; it is spent before credits",
     read: parseUsd,
   },
-  note: { value: 'TEXT', help: 'the reason, recorded in the ledger', read: parseText },
+  note: { value: 'TEXT', help: 'the reason, recorded with the change', read: parseText },
   account: { value: 'NAME', help: 'the account, by name or id', read: parseText },
   label: { value: 'TEXT', help: 'what the key is for', read: parseText },
   parent: {
@@ -175,6 +181,7 @@ export const flags = {
     help: 'a time from now (90d, 12h), a date (2030-01-31) or never',
     read: parseOr('never', parseExpiry),
   },
+  model: { value: 'ID', help: 'only this model at the provider', read: parseText },
   models: {
     value: 'ID,ID',
     help: 'the only models that the key may use, or that are imported, or all',
@@ -203,7 +210,7 @@ export const flags = {
   limit: {
     value: 'N',
     help: 'how many entries (default 50)',
-    read: parseIntegerBetween(1, 10_000, ' entries'),
+    read: parseIntegerBetween(1, maxChanges, ' entries'),
   },
   provider: { value: 'NAME', help: "the price list's name of the provider", read: parseText },
   as: { value: 'ID', help: 'id of the provider in the configuration; default: NAME', read: parseText },
@@ -238,5 +245,7 @@ export type FlagName = keyof typeof flags;
 export type FlagValues = { readonly [Name in FlagName]?: ReturnType<(typeof flags)[Name]['read']> };
 export const flagNames = Object.keys(flags) as FlagName[];
 export const isFlag = (name: string): name is FlagName => Object.hasOwn(flags, name);
+/** Flags of commands that can work on a running gateway. */
+export const adminFlags: readonly FlagName[] = ['admin-url', 'admin-token-file'];
 /** Flags that every command accepts. */
 export const commonFlags: readonly FlagName[] = ['config', 'database'];

@@ -1,6 +1,8 @@
 import { formatTable } from '../../config/help-table.ts';
+import { adminTokenVariable } from '../operator/admin-tokens.ts';
+import { adminUrlVariable } from './admin-address.ts';
 import { type CommandName, commandNames, commandRowOf, switchHelp } from './commands.ts';
-import { commonFlags, type FlagName, flags } from './flags.ts';
+import { adminFlags, commonFlags, type FlagName, flags } from './flags.ts';
 
 const program = 'node dist/gateway.js';
 
@@ -37,13 +39,15 @@ const overviewHelp = (version: string): string[] => [
   ...formatTable([
     ['LATHE_DATABASE', 'the database, if neither --database nor the configuration names one'],
     ['LATHE_DATA_DIR', 'the folder of the default database'],
+    [adminUrlVariable, 'the running gateway to work on, if neither --database nor --config is given'],
+    [adminTokenVariable, "the operator's token for it, or of `serve`"],
   ]),
   '',
   'Documentation: docs/gateway.md. Example configuration: gateway.example.toml.',
 ];
 
 function commandHelp(name: CommandName): string[] {
-  const { words, flags: ownFlags, needed = [], switches = [], help } = commandRowOf(name);
+  const { words, flags: ownFlags, needed = [], switches = [], hasAdminApi, help } = commandRowOf(name);
   const usage = [name, ...words, ...needed.map((flag) => `--${flag} ${flags[flag].value}`)];
   return [
     `${program} ${usage.join(' ')} [options]: ${help}`,
@@ -51,6 +55,7 @@ function commandHelp(name: CommandName): string[] {
     'Options:',
     ...formatTable([
       ...ownFlags.map(toHelpRow),
+      ...(hasAdminApi ? adminFlags : []).map(toHelpRow),
       ...switches.map((one) => [`--${one}`, switchHelp[one]] as const),
       ...commonRows,
     ]),

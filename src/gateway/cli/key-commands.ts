@@ -3,63 +3,55 @@ import { UsageError } from '../../config/usage.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { parseEndpointModel, parseNamespacedName } from '../catalog/model-names.ts';
 import { toKeyBody } from '../ledger/bodies.ts';
-import type { KeyChanges, KeyRow } from '../ledger/types.ts';
-import type { GatewayFile } from '../config/gateway-file.ts';
+import type { KeyChanges, ShownKey } from '../ledger/types.ts';
 import { commands } from './commands.ts';
 import { formatDollars } from '../ledger/money.ts';
 import {
   findAccount,
   writeResult,
-  readConfigIfPresent,
   requireFlag,
   writeNote,
   type CommandContext,
-  withDatabase,
+  withBooks,
   positional,
 } from './command-context.ts';
+import type { OperatorBooks } from './types.ts';
 
 /** `key create`: prints only the key to stdout, so that a script can capture it. */
 export async function createKey(context: CommandContext): Promise<void> {
   const { account } = context.command.flags;
   const settings = readSettings(context);
-  const file = await readConfigIfPresent(context);
-  await remarkUnknownModels(context, file, settings.models ?? []);
-  await withDatabase(
-    context,
-    async ({ ledger }) => {
-      const { id, name } = await findAccount(context, ledger, requireFlag(account, 'account'));
-      const { row, secret } = await ledger.createKey({
-        account: id,
-        ...settings,
-      });
-      if (!context.command.json)
-        writeNote(context, `created ${row.id} for the account ${name}; the key is shown only once`);
-      writeResult(context, { ...toKeyBody(row), key: secret }, `${secret}\n`);
-    },
-    { file },
-  );
+  await withBooks(context, async (books) => {
+    const { ledger } = books;
+    await remarkUnknownModels(context, books, settings.models ?? []);
+    const { id, name } = await findAccount(books, requireFlag(account, 'account'));
+    const { row, secret } = await ledger.createKey({
+      account: id,
+      ...settings,
+    });
+    if (!context.command.json)
+      writeNote(context, `created ${row.id} for the account ${name}; the key is shown only once`);
+    writeResult(context, { ...toKeyBody(row), key: secret }, `${secret}\n`);
+  });
 }
 
 /** `key update`: running gateways use the new settings for their next requests. */
 export async function updateKey(context: CommandContext): Promise<void> {
   const settings = readSettings(context);
   if (Object.keys(settings).length === 0) throw new UsageError([`key update needs one of ${listSettings()}`]);
-  const file = await readConfigIfPresent(context);
-  await remarkUnknownModels(context, file, settings.models ?? []);
-  await withDatabase(
-    context,
-    async ({ ledger }) => {
-      const row = await ledger.updateKey(positional(context, 0), settings);
-      writeResult(context, toKeyBody(row), `${row.id} is changed\n`);
-    },
-    { file },
-  );
+  await withBooks(context, async (books) => {
+    const { ledger } = books;
+    await remarkUnknownModels(context, books, settings.models ?? []);
+    const row = await ledger.updateKey(positional(context, 0), settings);
+    writeResult(context, toKeyBody(row), `${row.id} is changed\n`);
+  });
 }
 
 const setDisabled =
   (isDisabled: boolean) =>
   (context: CommandContext): Promise<void> =>
-    withDatabase(context, async ({ ledger }) => {
+    withBooks(context, async (books) => {
+      const { ledger } = books;
       const row = await ledger.setKeyDisabled(positional(context, 0), isDisabled);
       writeResult(context, toKeyBody(row), `${row.id} is ${isDisabled ? 'disabled' : 'enabled'}\n`);
     });
@@ -68,7 +60,8 @@ export const disableKey = setDisabled(true);
 export const enableKey = setDisabled(false);
 
 export function revokeKey(context: CommandContext): Promise<void> {
-  return withDatabase(context, async ({ ledger }) => {
+  return withBooks(context, async (books) => {
+    const { ledger } = books;
     const row = await ledger.revokeKey(positional(context, 0));
     writeResult(context, toKeyBody(row), `${row.id} is revoked; it spent ${formatDollars(row.spent)}\n`);
   });
@@ -76,8 +69,9 @@ export function revokeKey(context: CommandContext): Promise<void> {
 
 export function listKeys(context: CommandContext): Promise<void> {
   const { account } = context.command.flags;
-  return withDatabase(context, async ({ ledger }) => {
-    const accountId = account === undefined ? undefined : (await findAccount(context, ledger, account)).id;
+  return withBooks(context, async (books) => {
+    const { ledger } = books;
+    const accountId = account === undefined ? undefined : (await findAccount(books, account)).id;
     const names = new Map((await ledger.accounts()).map(({ id, name }) => [id, name]));
     const rows = await ledger.keys(accountId);
     const cells = rows.map((row) => [
@@ -119,10 +113,11 @@ function readSettings({ command, environment }: CommandContext): KeyChanges {
 
 async function remarkUnknownModels(
   context: CommandContext,
-  file: GatewayFile | undefined,
+  books: OperatorBooks,
   models: readonly string[],
 ): Promise<void> {
-  const ids = (await file?.modelIds()) ?? [];
+  if (models.length === 0) return;
+  const ids = await books.modelNames();
   for (const name of models)
     if (ids.length > 0 && !ids.includes(name) && !parseEndpointModel(name) && !parseNamespacedName(name))
       writeNote(
@@ -132,13 +127,13 @@ async function remarkUnknownModels(
 }
 
 /** The key's own limits. */
-function limitsText({ requestsPerMinute, tokensPerMinute, concurrency }: KeyRow): string {
+function limitsText({ requestsPerMinute, tokensPerMinute, concurrency }: ShownKey): string {
   const own = Object.entries({ rpm: requestsPerMinute, tpm: tokensPerMinute, concurrency });
   const parts = own.flatMap(([name, value]) => (value === undefined ? [] : [`${name} ${value}`]));
   return parts.join(', ') || '-';
 }
 
-function keyState({ revokedAt, disabledAt, expiresAt }: KeyRow, now: Date): string {
+function keyState({ revokedAt, disabledAt, expiresAt }: ShownKey, now: Date): string {
   if (revokedAt !== undefined) return `revoked ${revokedAt.slice(0, 10)}`;
   if (disabledAt !== undefined) return `disabled ${disabledAt.slice(0, 10)}`;
   if (expiresAt === undefined) return 'active';

@@ -1,5 +1,6 @@
 import { printable } from '../../terminal/printable.ts';
 import { UsageError } from '../../config/usage.ts';
+import { HostError } from '../../host-client/errors.ts';
 import { errorMessage } from '../../util/error-message.ts';
 import {
   createAccount,
@@ -18,6 +19,13 @@ import { addEndpoint, listEndpoints, removeEndpoint } from './endpoint-commands.
 import { gatewayHelp } from './help.ts';
 import { createKey, disableKey, enableKey, listKeys, revokeKey, updateKey } from './key-commands.ts';
 import { diffCatalog, importCatalog } from './price-commands.ts';
+import {
+  disableProvider,
+  enableProvider,
+  listCredentials,
+  listProviders,
+  reloadGateway,
+} from './provider-commands.ts';
 import { serve } from './serve-command.ts';
 import { showUsage } from './usage-command.ts';
 import type { CommandContext } from './command-context.ts';
@@ -45,6 +53,11 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'ledger audit': auditLedger,
   'ledger archive': archiveLedger,
   'ledger verify': verifyLedgerArchives,
+  'provider list': listProviders,
+  'provider disable': disableProvider,
+  'provider enable': enableProvider,
+  'credential list': listCredentials,
+  reload: reloadGateway,
   'catalog check': checkCatalog,
   'catalog import': importCatalog,
   'catalog diff': diffCatalog,
@@ -54,7 +67,14 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'endpoint remove': removeEndpoint,
 };
 
-/** Runs the command line. Writes errors to stderr, one per line; exits with 2 for wrong usage and 1 for other errors. */
+/** Whether the gateway of `--admin-url` did not take the request: it is unreachable, none, not ready, or refuses the token. */
+const isNoAnswer = (error: unknown): boolean =>
+  error instanceof HostError && (error.isTransient || error.status === 401 || error.status === 403);
+
+/**
+ * Runs the command line. Writes errors to stderr, one per line. Exits with 2 for wrong usage, 3 where the gateway of
+ * `--admin-url` cannot be asked, and 1 for other errors.
+ */
 export async function gatewayMain(environment: CliEnvironment): Promise<void> {
   try {
     await run(environment);
@@ -63,7 +83,7 @@ export async function gatewayMain(environment: CliEnvironment): Promise<void> {
     for (const line of usage ? error.faults : [errorMessage(error)])
       environment.stderr.write(`lathe: ${printable(line)}\n`);
     if (usage) environment.stderr.write('See: node dist/gateway.js --help\n');
-    environment.exit(usage ? 2 : 1);
+    environment.exit(usage ? 2 : isNoAnswer(error) ? 3 : 1);
   }
 }
 

@@ -8,7 +8,8 @@ import { summarizeList } from '../../util/summarize-list.ts';
 import { pluralize } from '../../words/count.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { type ListedModel, readPriceList } from '../catalog/price-list.ts';
-import { formatUsdPerMtok, priceOf, type RateCard } from '../catalog/rate-card.ts';
+import { formatUsdPerCall, formatUsdPerMtok, priceOf, type RateCard } from '../catalog/rate-card.ts';
+import { hostedTools, serviceTiers } from '../../wires/core/types.ts';
 import { type Model, type Price, servedModels } from '../catalog/types.ts';
 import {
   type CommandContext,
@@ -146,7 +147,7 @@ function entriesOf(
 type ModelTable = Readonly<Record<string, unknown>>;
 
 function toTable(model: ListedModel, provider: string): ModelTable {
-  const { long_context, ...rates } = model.card as RateCard;
+  const { long_context, tiers, hosted_tools, ...rates } = model.card as RateCard;
   return {
     id: model.id,
     provider,
@@ -157,6 +158,8 @@ function toTable(model: ListedModel, provider: string): ModelTable {
     ...(model.embeddingDimensions === undefined ? {} : { embedding_dimensions: model.embeddingDimensions }),
     ...(model.caps.includes('embeddings') ? { in_usd_per_mtok: rates.in_usd_per_mtok } : rates),
     ...(long_context ? { long_context } : {}),
+    ...(tiers ? { tiers } : {}),
+    ...(hosted_tools ? { hosted_tools } : {}),
     ...(model.name === undefined ? {} : { display_name: model.name }),
   };
 }
@@ -195,21 +198,59 @@ function compare(model: Model, entry: ListedModel): Difference[] {
   };
   if (entry.card) {
     const listed = priceOf(entry.card).price;
-    for (const [setting, price] of Object.entries(pricesOf(listed)))
-      add(setting, pricesOf(model.price)[setting], price);
-    add('long_context.over', model.price.longContext?.over, listed.longContext?.over);
-    if (listed.longContext)
-      for (const [setting, price] of Object.entries(pricesOf(listed.longContext.price)))
-        add(
-          `long_context.${setting}`,
-          model.price.longContext && pricesOf(model.price.longContext.price)[setting],
-          price,
-        );
+    comparePrices('', model.price, listed, add);
+    // A tier or a tool without a price is not used, so that nothing is charged by it.
+    for (const tier of serviceTiers) {
+      const [configured, other] = [model.price.tiers?.[tier], listed.tiers?.[tier]];
+      if (configured && other) comparePrices(`tiers.${tier}.`, configured, other, add);
+    }
+    for (const tool of hostedTools) {
+      const [configured, other] = [model.price, listed].map((price) => price.hostedTools?.perCall[tool]);
+      if (configured !== undefined && other !== undefined)
+        add(`hosted_tools.${tool}_usd_per_call`, formatUsdPerCall(configured), formatUsdPerCall(other));
+    }
   }
   add('context_window', model.contextWindow, entry.contextWindow);
   add('max_output_tokens', model.maxOutputTokens || undefined, entry.maxOutputTokens);
   return rows;
 }
+
+/** @param prefix of the settings */
+function comparePrices(
+  prefix: string,
+  configured: Price,
+  listed: Price,
+  add: (
+    setting: string,
+    configured: string | number | undefined,
+    listed: string | number | undefined,
+  ) => void,
+): void {
+  for (const [setting, price] of Object.entries(pricesOf(listed)))
+    add(`${prefix}${setting}`, pricesOf(configured)[setting], price);
+  for (const [setting, { own, usual }] of Object.entries(mediaPrices)) {
+    const price = listed[own];
+    // Without a price of their own, such tokens have the usual one.
+    if (price !== undefined)
+      add(
+        `${prefix}${setting}`,
+        formatUsdPerMtok(configured[own] ?? configured[usual]),
+        formatUsdPerMtok(price),
+      );
+  }
+  add(`${prefix}long_context.over`, configured.longContext?.over, listed.longContext?.over);
+  const [configuredLong, listedLong] = [configured.longContext?.price, listed.longContext?.price];
+  if (!listedLong) return;
+  for (const [setting, price] of Object.entries(pricesOf(listedLong)))
+    add(`${prefix}long_context.${setting}`, configuredLong && pricesOf(configuredLong)[setting], price);
+}
+
+const mediaPrices = {
+  in_audio_usd_per_mtok: { own: 'audioInput', usual: 'input' },
+  out_audio_usd_per_mtok: { own: 'audioOutput', usual: 'output' },
+  in_image_usd_per_mtok: { own: 'imageInput', usual: 'input' },
+  out_image_usd_per_mtok: { own: 'imageOutput', usual: 'output' },
+} as const;
 
 const pricesOf = (price: Price): Readonly<Record<string, string>> => ({
   in_usd_per_mtok: formatUsdPerMtok(price.input),

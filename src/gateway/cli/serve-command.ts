@@ -10,6 +10,7 @@ import { errorMessage } from '../../util/error-message.ts';
 import { pluralize } from '../../words/count.ts';
 import { UsageError } from '../../config/usage.ts';
 import { readAdminTokens } from '../operator/admin-tokens.ts';
+import type { NoticeHandler } from '../../tracing/index.ts';
 import { RequestLog } from '../serve/request-log.ts';
 import { findRemarks } from '../config/remarks.ts';
 import { resolveDatabaseUrl, readConfig, writeNote, type CommandContext } from './command-context.ts';
@@ -41,7 +42,7 @@ export async function serve(context: CommandContext): Promise<void> {
     throw new UsageError(['--log-sample needs --log-format']);
   const file = await readConfig(context);
   const config = await file.config();
-  const database = await resolveDatabaseUrl(context, file);
+  const database = await resolveDatabaseUrl(context, file, true);
   const log =
     logFormat &&
     new RequestLog({
@@ -52,11 +53,12 @@ export async function serve(context: CommandContext): Promise<void> {
     });
   const reread = async () => {
     const next = await readConfig(context);
-    const nextDatabase = await resolveDatabaseUrl(context, next);
+    const nextDatabase = await resolveDatabaseUrl(context, next, true);
     if (nextDatabase !== database) throw new UsageError(['the database changes only with a restart']);
     return await next.config();
   };
-  const onNotice = (text: string) => (log ? log.notice(text) : writeNote(context, printable(text)));
+  const onNotice: NoticeHandler = (text, members) =>
+    log ? log.notice(text, members) : writeNote(context, printable(text));
   for (const remark of findRemarks(config)) onNotice(remark);
   const { env } = world;
   const version = await world.version();

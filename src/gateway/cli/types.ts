@@ -4,7 +4,8 @@ import type { RotationResult } from '../access/master-key-rotation.ts';
 import type { CredentialStore } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { AdminTokens } from '../operator/admin-tokens.ts';
-import type { Ledger } from '../ledger/types.ts';
+import type { KeyChanges, Ledger, NewKey, ShownKey } from '../ledger/types.ts';
+import type { NoticeHandler } from '../../tracing/index.ts';
 import type { RequestLog } from '../serve/request-log.ts';
 
 export interface ServeOptions {
@@ -27,7 +28,7 @@ export interface ServeOptions {
   readonly log: RequestLog | undefined;
   readonly otlpEndpoint: string | undefined;
   /** Called with messages for the operator. */
-  readonly onNotice: (message: string) => void;
+  readonly onNotice: NoticeHandler;
 }
 
 export interface RunningGateway {
@@ -56,6 +57,37 @@ export interface CredentialAdmin extends Pick<CredentialStore, 'list' | 'remove'
     endpoint: { readonly apiKey?: string; readonly baseUrl: string },
   ): Promise<void>;
   rotate(): Promise<RotationResult>;
+}
+
+/** What commands ask of a ledger: the database's, or that of a running gateway, by its admin API. */
+export interface OperatorLedger
+  extends Pick<
+    Ledger,
+    | 'accounts'
+    | 'createAccount'
+    | 'credit'
+    | 'updateAccount'
+    | 'setAccountDisabled'
+    | 'setBudget'
+    | 'removeBudget'
+    | 'budgets'
+    | 'usage'
+    | 'changes'
+  > {
+  createKey(options: NewKey): Promise<{ row: ShownKey; secret: string }>;
+  updateKey(id: string, changes: KeyChanges): Promise<ShownKey>;
+  setKeyDisabled(id: string, isDisabled: boolean): Promise<ShownKey>;
+  revokeKey(id: string): Promise<ShownKey>;
+  keys(account?: string): Promise<ShownKey[]>;
+}
+
+/** What a command of an operator works on. */
+export interface OperatorBooks {
+  readonly ledger: OperatorLedger;
+  /** Where the accounts are, for messages about missing ones. */
+  readonly place: string;
+  /** Ids and aliases of the models of the configuration; empty where there is none. */
+  readonly modelNames: () => Promise<readonly string[]>;
 }
 
 /** The open database of a gateway, for commands. */

@@ -3,7 +3,7 @@ import { UsageError } from '../../config/usage.ts';
 import { toTotalsBody, toUsageBody } from '../usage/bodies.ts';
 import { parseUsageSince, toDay, type UsageDimension } from '../usage/query.ts';
 import { compareGroups, sumOf, type UsageLine, type UsageTotals } from '../usage/report.ts';
-import { type CommandContext, findAccount, withDatabase, writeResult } from './command-context.ts';
+import { type CommandContext, findAccount, withBooks, writeResult } from './command-context.ts';
 import { formatDollars } from '../ledger/money.ts';
 
 const sumHeadings = ['REQUESTS', 'PROMPT', 'CACHED', 'COMPLETION', 'SPEND'];
@@ -18,9 +18,13 @@ export async function showUsage(context: CommandContext): Promise<void> {
     throw new UsageError([`--since: expected a day up to ${period.until}, got ${period.since}`]);
   if (context.command.json && switches.includes('csv'))
     throw new UsageError(['--csv and --json exclude each other']);
-  await withDatabase(context, async ({ ledger }) => {
-    const accountId = account === undefined ? undefined : (await findAccount(context, ledger, account)).id;
-    const query = { by, ...period, ...(accountId === undefined ? {} : { accountId }) };
+  const withDescendants = switches.includes('with-descendants');
+  if (withDescendants && account === undefined)
+    throw new UsageError(['--with-descendants needs --account NAME']);
+  await withBooks(context, async (books) => {
+    const { ledger } = books;
+    const accountId = account === undefined ? undefined : (await findAccount(books, account)).id;
+    const query = { by, ...period, ...(accountId === undefined ? {} : { accountId, withDescendants }) };
     const unsorted = (await ledger.usage(query)) ?? [];
     const names = new Map(
       by.includes('account') ? (await ledger.accounts()).map(({ id, name }) => [id, name]) : [],

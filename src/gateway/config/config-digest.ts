@@ -11,6 +11,8 @@ export function digestOf(config: GatewayConfig): string {
 }
 
 function canonical(value: unknown, name = ''): unknown {
+  // The same key from elsewhere is the same configuration.
+  if (name === 'apiKeySource') return undefined;
   if (name === 'apiKey' && typeof value === 'string') return hash('sha256', value);
   if (Buffer.isBuffer(value)) return hash('sha256', value);
   if (typeof value === 'bigint') return String(value);

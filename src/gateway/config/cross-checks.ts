@@ -2,7 +2,7 @@ import { cloudProviderId, parseEndpointModel, parseNamespacedName } from '../cat
 import { checkHooks } from './hooks.ts';
 import { checkCache } from './cache-policy.ts';
 import type { ConfigFaults } from './config-faults.ts';
-import { checkDeployments, providersOf, suggestion } from './deployment-checks.ts';
+import { checkDeployments, checkFurtherPrices, providersOf, suggestion } from './deployment-checks.ts';
 import type { ModelTable } from './schemas.ts';
 import type { Entry, Tables } from './tables.ts';
 
@@ -91,11 +91,7 @@ function checkModels({ models, declaredIds: named }: Tables, faults: ConfigFault
         memberPath('max_output_tokens'),
         `must not be more than context_window, ${window}; got ${maxOutput}`,
       );
-    if (value.long_context && value.long_context.over >= window)
-      faults.add(
-        [...memberPath('long_context'), 'over'],
-        `must be less than context_window, ${window}; got ${value.long_context.over}`,
-      );
+    checkFurtherPrices(value, { window, at: (...rest) => [...path, ...rest] }, faults);
     if (value.embedding_dimensions !== undefined && !caps.includes('embeddings'))
       faults.add(memberPath('embedding_dimensions'), 'belongs to models with the capability embeddings');
     if (value.efforts !== undefined && !caps.includes('reasoning'))

@@ -1,4 +1,5 @@
 import { didYouMean } from '../../words/nearest.ts';
+import { hostedTools, serviceTiers } from '../../wires/core/types.ts';
 import type { ConfigFaults } from './config-faults.ts';
 import type { DeploymentTable, ModelTable } from './schemas.ts';
 import type { Entry } from './tables.ts';
@@ -34,7 +35,7 @@ export function checkDeployments(
 ): void {
   const { deployments, routing = 'priority', sticky } = model;
   if (!deployments) {
-    for (const member of ['routing', 'sticky'] as const)
+    for (const member of ['routing', 'sticky', 'hedge'] as const)
       if (model[member] !== undefined)
         faults.add([...path, member], 'belongs to models with tables [[models.deployments]]');
     return;
@@ -45,6 +46,11 @@ export function checkDeployments(
     faults.add(
       [...path, 'sticky'],
       'chooses by the prompt, and routing = "least_latency" by the time of earlier answers; keep one of the two',
+    );
+  if (model.hedge === true && deployments.length < 2)
+    faults.add(
+      [...path, 'hedge'],
+      'asks a second deployment, and this model has one; add another, or remove it',
     );
   const ids = deployments.map((one) => `${one.provider} ${upstreamOf(one, model)}`);
   for (const [index, deployment] of deployments.entries()) {
@@ -82,9 +88,31 @@ function checkPrices(
   for (const member of ['in_usd_per_mtok', 'out_usd_per_mtok'] as const)
     if (prices[member] === undefined && (member === 'in_usd_per_mtok' || generatesText))
       faults.add(at(member), 'is missing; a deployment with a price of its own takes none from the model');
-  const over = prices.long_context?.over;
-  if (over !== undefined && over >= window)
-    faults.add(at('long_context', 'over'), `must be less than context_window, ${window}; got ${over}`);
+  checkFurtherPrices(prices, { window, at }, faults);
+}
+
+/** Checks the prices besides those of the default tier's tokens, of a model or a deployment. */
+export function checkFurtherPrices(
+  prices: Pick<ModelTable, 'long_context' | 'tiers' | 'hosted_tools'>,
+  { window, at }: { readonly window: number; readonly at: (...rest: string[]) => (string | number)[] },
+  faults: ConfigFaults,
+): void {
+  const thresholds = [
+    { over: prices.long_context?.over, path: at('long_context', 'over') },
+    ...serviceTiers.map((tier) => ({
+      over: prices.tiers?.[tier]?.long_context?.over,
+      path: at('tiers', tier, 'long_context', 'over'),
+    })),
+  ];
+  for (const { over, path } of thresholds)
+    if (over !== undefined && over >= window)
+      faults.add(path, `must be less than context_window, ${window}; got ${over}`);
+  const { hosted_tools: tools } = prices;
+  if (tools && hostedTools.every((tool) => tools[`${tool}_usd_per_call`] === undefined))
+    faults.add(
+      at('hosted_tools'),
+      `has no price; name at least one of ${hostedTools.map((tool) => `${tool}_usd_per_call`).join(', ')}`,
+    );
 }
 
 /** The name at the provider. */

@@ -8,6 +8,7 @@ import { cloudProviderId, residentAlias } from '../catalog/model-names.ts';
 import { priceOf, type RateCard } from '../catalog/rate-card.ts';
 import type { Deployment, Model, Provider } from '../catalog/types.ts';
 import { efforts as allEfforts } from '../../wires/core/effort.ts';
+import { serviceTiers } from '../../wires/core/types.ts';
 import { checkReferences } from './cross-checks.ts';
 import { ConfigFaults } from './config-faults.ts';
 import { type Environment, SecretSources } from './secret-sources.ts';
@@ -57,7 +58,15 @@ export class GatewayFile {
         const { id, wire, api_key_env: env, api_key_file: file, base_url: url, access = 'house' } = value;
         const at = { env: [...path, 'api_key_env'], file: [...path, 'api_key_file'] };
         const apiKey = await sources.read(env, file, at);
-        providers.push({ id, wire, baseUrls: [url].flat().map(withoutTrailingSlash), apiKey, access });
+        const apiKeySource = sourceOf(env, file);
+        providers.push({
+          id,
+          wire,
+          baseUrls: [url].flat().map(withoutTrailingSlash),
+          apiKey,
+          apiKeySource,
+          access,
+        });
       }
       return {
         providers,
@@ -90,10 +99,14 @@ export class GatewayFile {
     return this.#parseAndCheck((tables, sources) => readDatabaseUrl(tables, sources, this.#context.folder));
   }
 
-  /** The ids of the file's models and of the host's own. Rejects with `UsageError`. */
-  modelIds(): Promise<string[]> {
-    return this.#parseAndCheck(({ declaredIds: named }) =>
-      Promise.resolve([...named.models, ...(this.#context.residentIds ?? [])]),
+  /** The ids and aliases of the file's models, and the ids of the host's own. Rejects with `UsageError`. */
+  modelNames(): Promise<string[]> {
+    return this.#parseAndCheck(({ declaredIds: named, aliases }) =>
+      Promise.resolve([
+        ...named.models,
+        ...aliases.map(({ value }) => value.name),
+        ...(this.#context.residentIds ?? []),
+      ]),
     );
   }
 
@@ -210,16 +223,15 @@ function toModel(table: ModelTable, providers: readonly Provider[]): Model | und
     return provider ? [toDeployment(table, deployment, provider)] : [];
   });
   const [first] = deployments;
-  const { routing: strategy = 'priority', sticky = false } = table;
-  return first && { ...first.model, routing: { strategy, sticky, deployments } };
+  const { routing: strategy = 'priority', sticky = false, hedge = false } = table;
+  return first && { ...first.model, routing: { strategy, sticky, hedge, deployments } };
 }
 
 function toDeployment(table: ModelTable, deployment: DeploymentTable, provider: Provider): Deployment {
   const { upstream = table.upstream ?? table.id, weight = 1, priority = 1 } = deployment;
-  const model = toServedModel({ ...table, upstream }, provider);
   return {
     id: `${provider.id}/${upstream}`,
-    model: { ...model, ...toPrices(ownPricesOf(deployment) ?? table) },
+    model: toServedModel({ ...table, upstream }, provider, ownPricesOf(deployment)),
     weight,
     priority,
     requestsPerMinute: deployment.requests_per_minute,
@@ -227,15 +239,14 @@ function toDeployment(table: ModelTable, deployment: DeploymentTable, provider: 
   };
 }
 
+type Prices = { readonly [Member in keyof RateCard]?: RateCard[Member] | undefined };
+
 /** Prices that are missing are a fault of the file. */
-const toPrices = ({
-  in_usd_per_mtok: input = '0',
-  out_usd_per_mtok: output = '0',
-  ...card
-}: { readonly [Member in keyof RateCard]?: RateCard[Member] | undefined }) =>
+const toPrices = ({ in_usd_per_mtok: input = '0', out_usd_per_mtok: output = '0', ...card }: Prices) =>
   priceOf({ ...card, in_usd_per_mtok: input, out_usd_per_mtok: output });
 
-function toServedModel(table: ModelTable, provider: Provider): Model {
+function toServedModel(table: ModelTable, provider: Provider, prices: Prices = table): Model {
+  const tiers = serviceTiers.filter((tier) => prices.tiers?.[tier] !== undefined);
   return {
     id: table.id,
     provider,
@@ -244,7 +255,8 @@ function toServedModel(table: ModelTable, provider: Provider): Model {
     caps: new Set(table.caps),
     contextWindow: table.context_window,
     maxOutputTokens: table.max_output_tokens ?? 0,
-    ...toPrices(table),
+    ...toPrices(prices),
+    ...(tiers.length > 0 ? { serviceTiers: tiers } : {}),
     displayName: table.display_name ?? table.id,
     embeddingDimensions: table.embedding_dimensions,
     efforts: table.efforts && allEfforts.filter((level) => table.efforts?.includes(level)),
@@ -265,6 +277,11 @@ function toByokProviders({ byok }: Tables, providers: readonly Provider[]): Byok
       basePath: basePath ?? (isCloud ? '/openai/v1' : ''),
     };
   });
+}
+
+function sourceOf(env: string | undefined, file: string | undefined): Provider['apiKeySource'] {
+  if (env !== undefined) return { kind: 'env', name: env };
+  return file === undefined ? undefined : { kind: 'file', name: file };
 }
 
 const withoutTrailingSlash = (url: string): string => url.replace(/\/+$/, '');

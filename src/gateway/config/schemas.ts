@@ -1,8 +1,9 @@
 /** Schemas of the tables of `gateway.toml`, with the member names of the file. */
 import { z } from 'zod';
-import { parsePicodollars } from '../catalog/rate-card.ts';
+import { parseCallPrice, parsePicodollars } from '../catalog/rate-card.ts';
 import { caps } from '../../wires/core/types.ts';
 import { efforts } from '../../wires/core/effort.ts';
+import { maxCallCount } from '../../wires/core/hosted-calls.ts';
 import { routingStrategies } from '../catalog/types.ts';
 import { failurePolicies, hookStages } from '../hooks/types.ts';
 import { cacheUses } from '../cache/types.ts';
@@ -44,22 +45,29 @@ const modelId = textSchema.regex(
   'expected up to 128 letters, digits and . _ - : / @ +, a letter or digit first',
 );
 
-const price = z
-  .string({
-    error: ({ input }) =>
-      typeof input === 'number' || typeof input === 'bigint'
-        ? `expected decimal text in quotes, as "${input}": a number is binary floating point, which cannot hold most prices exactly`
-        : 'expected US dollars a million tokens as decimal text, as "0.075"',
-  })
-  .superRefine((value, context) => {
-    const pico = parsePicodollars(value);
-    if (typeof pico === 'string') context.addIssue(pico);
-  });
+const priceText = (parse: (text: string) => bigint | string, expected: string) =>
+  z
+    .string({
+      error: ({ input }) =>
+        typeof input === 'number' || typeof input === 'bigint'
+          ? `expected decimal text in quotes, as "${input}": a number is binary floating point, which cannot hold most prices exactly`
+          : expected,
+    })
+    .superRefine((value, context) => {
+      const pico = parse(value);
+      if (typeof pico === 'string') context.addIssue(pico);
+    });
+const price = priceText(parsePicodollars, 'expected US dollars a million tokens as decimal text, as "0.075"');
+const callPrice = priceText(parseCallPrice, 'expected US dollars a call as decimal text, as "0.01"');
 const rates = {
   in_usd_per_mtok: price,
   cache_read_usd_per_mtok: price.optional(),
   cache_write_usd_per_mtok: price.optional(),
   cache_write_1h_usd_per_mtok: price.optional(),
+  in_audio_usd_per_mtok: price.optional(),
+  out_audio_usd_per_mtok: price.optional(),
+  in_image_usd_per_mtok: price.optional(),
+  out_image_usd_per_mtok: price.optional(),
 };
 
 export const wireNames = [
@@ -92,6 +100,33 @@ const longContext = z
   )
   .optional();
 
+/** The prices of a service tier. */
+const tier = z
+  .strictObject(
+    { ...rates, out_usd_per_mtok: price, long_context: longContext },
+    { error: 'expected a table { in_usd_per_mtok = "...", out_usd_per_mtok = "..." }' },
+  )
+  .optional();
+
+const tiers = z
+  .strictObject({ flex: tier, priority: tier }, { error: 'expected tables [models.tiers.flex]' })
+  .optional();
+
+const hostedTools = z
+  .strictObject(
+    {
+      web_search_usd_per_call: callPrice.optional(),
+      file_search_usd_per_call: callPrice.optional(),
+      code_interpreter_usd_per_call: callPrice.optional(),
+      max_calls: integerBetween(1, maxCallCount, ' calls').optional(),
+    },
+    { error: 'expected a table { web_search_usd_per_call = "...", max_calls = CALLS }' },
+  )
+  .optional();
+
+/** Prices besides those of the default tier's tokens. */
+const furtherPrices = { long_context: longContext, tiers, hosted_tools: hostedTools };
+
 const deployment = z.strictObject({
   provider: nonEmptyText,
   upstream: nonEmptyText.optional(),
@@ -102,7 +137,7 @@ const deployment = z.strictObject({
   ...rates,
   in_usd_per_mtok: price.optional(),
   out_usd_per_mtok: price.optional(),
-  long_context: longContext,
+  ...furtherPrices,
 });
 
 const maxTtlSecs = 30 * 24 * 3600;
@@ -135,6 +170,7 @@ const model = z.strictObject({
     .optional(),
   routing: enumOf(routingStrategies).optional(),
   sticky: z.boolean({ error: 'expected true or false' }).optional(),
+  hedge: z.boolean({ error: 'expected true or false' }).optional(),
   upstream: nonEmptyText.optional(),
   family: nonEmptyText,
   caps: arrayOf(enumOf(caps), 'capabilities').min(1, `must name at least one of ${caps.join(', ')}`),
@@ -142,7 +178,7 @@ const model = z.strictObject({
   max_output_tokens: integerBetween(1, maxTokens, ' tokens').optional(),
   ...rates,
   out_usd_per_mtok: price.optional(),
-  long_context: longContext,
+  ...furtherPrices,
   display_name: nonEmptyText.optional(),
   embedding_dimensions: integerBetween(1, 1_000_000, '').optional(),
   efforts: arrayOf(enumOf(efforts), 'levels of effort').optional(),
@@ -258,15 +294,24 @@ export const tableSchemas = {
 export const topLevelSchemas = { database: database.optional(), database_env: variableName.optional() };
 export const aliasSchemas = { name: modelId, to: nonEmptyText };
 
-/** Known keys of each table, for suggestions; `models.long_context` is a table within a model. */
+/** Known keys of each table, for suggestions; `models.long_context` and others are tables within a model. */
 export const knownKeysByTable: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(
     Object.entries(tableSchemas).map(([name, shape]) => [name, Object.keys(shape.shape)]),
   ),
-  'models.long_context': Object.keys(longContext.unwrap().shape),
   'models.cache': Object.keys(cachePolicy),
   'models.deployments': Object.keys(deployment.shape),
-  'models.deployments.long_context': Object.keys(longContext.unwrap().shape),
+  ...Object.fromEntries(
+    ['models', 'models.deployments'].flatMap((table) => [
+      [`${table}.long_context`, Object.keys(longContext.unwrap().shape)],
+      [`${table}.hosted_tools`, Object.keys(hostedTools.unwrap().shape)],
+      [`${table}.tiers`, Object.keys(tiers.unwrap().shape)],
+      ...Object.keys(tiers.unwrap().shape).flatMap((name) => [
+        [`${table}.tiers.${name}`, Object.keys(tier.unwrap().shape)],
+        [`${table}.tiers.${name}.long_context`, Object.keys(longContext.unwrap().shape)],
+      ]),
+    ]),
+  ),
   'secrets.previous': Object.keys(secretSource.shape),
 };
 /** Members whose values may be secrets; messages do not repeat their values. */

@@ -163,6 +163,10 @@ export class Accounts {
     return await this.#store.read(async (db) => toAccountRow(await findAccount(db, accountId)).balance);
   }
 
+  async find(account: string): Promise<AccountRow> {
+    return await this.#store.read(async (db) => toAccountRow(await findAccount(db, account)));
+  }
+
   async list(): Promise<AccountRow[]> {
     const rows = await this.#store.read((db) =>
       db

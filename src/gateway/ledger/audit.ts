@@ -20,6 +20,8 @@ const usageDifferences = `select ${usageGroup.join(', ')}, ${usageSums.join(', '
 /** Days with an archive: only the sums of every key are known. */
 const archivedDays = '(select day from gateway_archives)';
 
+const components = 'cost_fresh + cost_cache_write + cost_cache_read + cost_output + cost_tools + cost_hedge';
+
 /** Every check sums by account or key in one pass, so that each table is read once. */
 const checks: readonly AuditCheck[] = [
   {
@@ -162,8 +164,8 @@ const checks: readonly AuditCheck[] = [
     }),
   ),
   {
-    query: `select id, cost, cost_fresh + cost_cache_write + cost_cache_read + cost_output from gateway_requests
-      where cost <> cost_fresh + cost_cache_write + cost_cache_read + cost_output
+    query: `select id, cost, ${components} from gateway_requests
+      where cost <> ${components}
         or cost <> charged + overrun or charged > amount`,
     describe: (subject, actual, expectedValue) =>
       `Request ${subject} cost ${actual}; its components add up to ${expectedValue}.`,

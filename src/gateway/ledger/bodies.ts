@@ -1,8 +1,8 @@
-/** JSON of accounts, keys and changes, for commands and the admin API. */
+/** JSON of accounts, keys, budgets and changes, for commands and the admin API, in both directions. */
 import { z } from 'zod';
 import { balanceSchema, nanodollarsToJson, toBalanceBody } from '../catalog/bodies.ts';
 import type { Budget } from '../budgets/types.ts';
-import type { AccountRow, ChangeRow, KeyRow } from './types.ts';
+import type { AccountRow, ChangeRow, ShownKey } from './types.ts';
 
 const time = z.string().describe('RFC 3339, in UTC.');
 
@@ -36,6 +36,21 @@ export const toAccountBody = ({
   held_nanodollars: nanodollarsToJson(held),
 });
 
+export const fromAccountBody = (body: z.infer<typeof accountSchema>): AccountRow => ({
+  id: body.id,
+  name: body.name,
+  createdAt: body.created_at,
+  disabledAt: body.disabled_at ?? undefined,
+  parentId: body.parent ?? undefined,
+  balance: {
+    remaining: BigInt(body.balance.remaining_nanodollars),
+    included: BigInt(body.balance.included_nanodollars),
+    allowanceRemaining: BigInt(body.balance.allowance_remaining_nanodollars),
+    creditsRemaining: BigInt(body.balance.credits_remaining_nanodollars),
+  },
+  held: BigInt(body.held_nanodollars),
+});
+
 export const keySchema = z
   .object({
     id: z.string(),
@@ -56,7 +71,7 @@ export const keySchema = z
   })
   .meta({ id: 'Key' });
 
-export const toKeyBody = (row: KeyRow): z.infer<typeof keySchema> => ({
+export const toKeyBody = (row: ShownKey): z.infer<typeof keySchema> => ({
   id: row.id,
   account: row.accountId,
   label: row.label ?? null,
@@ -74,6 +89,24 @@ export const toKeyBody = (row: KeyRow): z.infer<typeof keySchema> => ({
   disabled_at: row.disabledAt ?? null,
 });
 
+export const fromKeyBody = (body: z.infer<typeof keySchema>): ShownKey => ({
+  id: body.id,
+  accountId: body.account,
+  label: body.label ?? undefined,
+  last4: body.last4,
+  cap: body.cap_nanodollars === null ? undefined : BigInt(body.cap_nanodollars),
+  spent: BigInt(body.spent_nanodollars),
+  held: BigInt(body.held_nanodollars),
+  models: body.models ?? undefined,
+  createdAt: body.created_at,
+  expiresAt: body.expires_at ?? undefined,
+  revokedAt: body.revoked_at ?? undefined,
+  disabledAt: body.disabled_at ?? undefined,
+  concurrency: body.concurrency ?? undefined,
+  requestsPerMinute: body.requests_per_minute ?? undefined,
+  tokensPerMinute: body.tokens_per_minute ?? undefined,
+});
+
 export const changeSchema = z
   .object({
     id: z.string(),
@@ -81,7 +114,7 @@ export const changeSchema = z
     actor: z
       .string()
       .describe('Who made the change: `admin:NAME` through this API, `user@host` by a command.'),
-    account: z.string().describe('Id of the account.'),
+    account: z.string().nullable().describe('Id of the account; null: a change of the gateway itself.'),
     subject: z.string().describe('Id of what was changed.'),
     action: z.string().describe('Such as `key update`.'),
     before: z.record(z.string(), z.unknown()).nullable(),
@@ -96,9 +129,21 @@ export const toChangeBody = ({
   ...row
 }: ChangeRow): z.infer<typeof changeSchema> => ({
   ...row,
-  account: accountId,
+  account: accountId ?? null,
   before: before ?? null,
   after: after ?? null,
+});
+
+export const fromChangeBody = ({
+  account,
+  before,
+  after,
+  ...row
+}: z.infer<typeof changeSchema>): ChangeRow => ({
+  ...row,
+  accountId: account ?? undefined,
+  before: before ?? undefined,
+  after: after ?? undefined,
 });
 
 export const budgetSchema = z
@@ -127,4 +172,16 @@ export const toBudgetBody = (budget: Budget): z.infer<typeof budgetSchema> => ({
   spent_nanodollars: nanodollarsToJson(budget.spent),
   held_nanodollars: nanodollarsToJson(budget.held),
   resets_at: budget.resetsAt ?? null,
+});
+
+export const fromBudgetBody = (body: z.infer<typeof budgetSchema>): Budget => ({
+  id: body.id,
+  owner: { kind: body.owner, id: body.owner_id },
+  accountId: body.account,
+  period: body.period,
+  timeZone: body.time_zone ?? undefined,
+  amount: BigInt(body.amount_nanodollars),
+  spent: BigInt(body.spent_nanodollars),
+  held: BigInt(body.held_nanodollars),
+  resetsAt: body.resets_at ?? undefined,
 });

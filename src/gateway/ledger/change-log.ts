@@ -4,6 +4,9 @@ import { currentActor } from './actor.ts';
 import { retryIfUnsure } from './rows.ts';
 import type { ChangeRow } from './types.ts';
 
+/** The most entries that one list has. */
+export const maxChanges = 10_000;
+
 /** Values of a change, as they are logged; `undefined` members are left out. */
 export type LoggedValues = Readonly<
   Record<string, string | bigint | number | readonly string[] | null | undefined>
@@ -11,7 +14,8 @@ export type LoggedValues = Readonly<
 
 /** What is logged about one change, besides its time and who made it. */
 export interface LoggedChange {
-  readonly accountId: string;
+  /** Undefined: the change is not of an account, but of the gateway. */
+  readonly accountId?: string;
   readonly subject: string;
   readonly action: string;
   readonly before?: LoggedValues;
@@ -21,12 +25,13 @@ export interface LoggedChange {
 /** The log of changes. A change and its entry are written in one transaction. */
 export class ChangeLog {
   readonly #store: GatewayStore;
-  readonly #actor: string;
+  /** Who makes the changes of this process. */
+  readonly actor: string;
 
   /** @param actor who makes the changes of this process, as `user@host` */
   constructor(store: GatewayStore, actor: string) {
     this.#store = store;
-    this.#actor = toStorableText(actor);
+    this.actor = toStorableText(actor);
   }
 
   /**
@@ -52,6 +57,14 @@ export class ChangeLog {
     });
   }
 
+  /** Logs an event that changes nothing in the database. */
+  async note(event: LoggedChange): Promise<void> {
+    await this.apply(
+      () => Promise.resolve(event),
+      () => Promise.resolve(undefined),
+    );
+  }
+
   /** Writes an entry within the transaction of its change. */
   async write(
     tx: GatewayTx,
@@ -61,9 +74,9 @@ export class ChangeLog {
     const row: Row<'gateway_changes'> = {
       id,
       at: this.#store.time(),
-      actor: toStorableText(currentActor() ?? this.#actor),
-      account_id: accountId,
-      subject,
+      actor: toStorableText(currentActor() ?? this.actor),
+      account_id: accountId ?? '',
+      subject: toStorableText(subject),
       action,
       before: before ? toJson(before) : null,
       after: after ? toJson(after) : null,
@@ -86,7 +99,7 @@ export class ChangeLog {
       id,
       at,
       actor,
-      accountId: account_id,
+      accountId: account_id || undefined,
       subject,
       action,
       before: parse(before),

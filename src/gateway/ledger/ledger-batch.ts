@@ -6,6 +6,7 @@ import { LedgerError } from './errors.ts';
 import {
   type ClaimOutcome,
   type HoldRow,
+  noExtras,
   noTokens,
   type Operation,
   type OperationResult,
@@ -186,7 +187,7 @@ export class LedgerBatch {
     const cost = hold.estimate < hold.amount ? hold.estimate : hold.amount;
     const none = { endpoint: null, status: null, outcome: null, reason: null, total_ms: null };
     const parts = { cost_fresh: cost, cost_cache_write: 0n, cost_cache_read: 0n, cost_output: 0n };
-    const rest = { ...none, ...parts, ...noTokens, pricing_identity: null, first_byte_ms: null };
+    const rest = { ...none, ...parts, ...noExtras, ...noTokens, pricing_identity: null, first_byte_ms: null };
     this.#endRequest(hold, { ended: 'crash', ended_at: at, cost, ...rest }, { state: 'gone' });
     return { done: true };
   }

@@ -211,6 +211,7 @@ class StoredLedger implements Ledger {
   balance: Ledger['balance'] = (accountId) => this.#accounts.balance(accountId);
   createAccount: Ledger['createAccount'] = (name, options) => this.#accounts.create(name, options);
   credit: Ledger['credit'] = (account, amount, note) => this.#accounts.credit(account, amount, note);
+  account: Ledger['account'] = (account) => this.#accounts.find(account);
   accounts: Ledger['accounts'] = () => this.#accounts.list();
   usage: Ledger['usage'] = (query, maxLines) => readUsage(this.#store, query, maxLines);
   request: Ledger['request'] = (keyId, requestId) =>

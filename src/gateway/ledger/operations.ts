@@ -1,6 +1,13 @@
 import { toStorableText, type Row } from '../store/index.ts';
 import { LedgerError } from './errors.ts';
-import type { RequestRow, Reservation, ReserveResult, SettleResult, Settlement } from './types.ts';
+import type {
+  RequestDetails,
+  RequestRow,
+  Reservation,
+  ReserveResult,
+  SettleResult,
+  Settlement,
+} from './types.ts';
 
 export type HoldRow = Row<'gateway_holds'>;
 
@@ -65,7 +72,12 @@ export const noTokens = {
   tokens_output: null,
   tokens_reasoning: null,
 };
-const zeroCost = { total: 0n, components: { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 0n } };
+/** Costs of a request besides tokens. */
+export const noExtras = { cost_tools: 0n, cost_hedge: 0n, details: null };
+const zeroCost: Settlement['cost'] = {
+  total: 0n,
+  components: { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 0n },
+};
 
 /** @throws LedgerError */
 export function toHoldRow(reservation: Reservation, replicaId: string, at: string): HoldRow {
@@ -102,8 +114,8 @@ export function toRequestEndRow(
   at: string,
 ): RequestEndRow & Pick<RequestRow, 'effective_model' | 'provider'> {
   const { usage, cost = zeroCost } = settlement;
-  const { fresh, cache_write, cache_read, output } = cost.components;
-  const components = [fresh, cache_write, cache_read, output];
+  const { fresh, cache_write, cache_read, output, tools = 0n, hedge = 0n } = cost.components;
+  const components = [fresh, cache_write, cache_read, output, tools, hedge];
   if (components.reduce((sum, part) => sum + part, 0n) !== cost.total || components.some((part) => part < 0n))
     throw invalid(
       requestId,
@@ -121,6 +133,9 @@ export function toRequestEndRow(
     cost_cache_write: cache_write,
     cost_cache_read: cache_read,
     cost_output: output,
+    cost_tools: tools,
+    cost_hedge: hedge,
+    details: toDetails(cost, settlement.attempts),
     ...(usage
       ? {
           tokens_fresh: toWholeNumber(usage.fresh),
@@ -139,6 +154,18 @@ export function toRequestEndRow(
     pricing_identity: settlement.pricingIdentity ?? null,
     first_byte_ms: settlement.firstByteMs === undefined ? null : toWholeNumber(settlement.firstByteMs),
   };
+}
+
+function toDetails(
+  { tier, lines = [] }: Settlement['cost'],
+  attempts: Settlement['attempts'],
+): string | null {
+  const details: RequestDetails = {
+    ...(tier ? { tier } : {}),
+    ...(lines.length > 0 ? { lines: lines.map((line) => ({ ...line, cost: Number(line.cost) })) } : {}),
+    ...(attempts ? { attempts } : {}),
+  };
+  return Object.keys(details).length > 0 ? JSON.stringify(details) : null;
 }
 
 /**

@@ -68,6 +68,23 @@ export interface StoredAnswer {
   readonly body: string;
 }
 
+/** What the receipt of a request has besides its sums. Stored as JSON. */
+export interface RequestDetails {
+  /** Undefined: the default one. */
+  readonly tier?: string;
+  /** What was billed at a price of its own, as it cost. */
+  readonly lines?: readonly { readonly item: string; readonly quantity: number; readonly cost: number }[];
+  /** The attempts of a hedged request, in the order in which they began. */
+  readonly attempts?: readonly RecordedAttempt[];
+}
+
+export interface RecordedAttempt {
+  readonly provider: string;
+  readonly outcome: 'answered' | 'failed' | 'aborted';
+  /** Nanodollars, as it cost. */
+  readonly cost: number;
+}
+
 /** The result of a request. */
 export interface Settlement {
   /** Computed from price and usage; zero with the caller's own credential. */
@@ -85,6 +102,8 @@ export interface Settlement {
   readonly firstByteMs: number | undefined;
   /** Stored for the idempotency key, if the request has one. */
   readonly answer?: StoredAnswer;
+  /** Set where the request was hedged. */
+  readonly attempts?: readonly RecordedAttempt[];
 }
 
 export interface SettleResult {
@@ -139,6 +158,9 @@ export interface KeyRow {
   readonly tokensPerMinute: number | undefined;
 }
 
+/** A key as it is shown to operators. */
+export type ShownKey = Omit<KeyRow, 'revision'>;
+
 /** Settings of a key to change; null removes one, undefined keeps it. */
 export interface KeyChanges {
   readonly label?: string | null;
@@ -169,7 +191,8 @@ export interface ChangeRow {
   readonly at: string;
   /** Who made the change, as `user@host`. */
   readonly actor: string;
-  readonly accountId: string;
+  /** Undefined for changes of the gateway itself. */
+  readonly accountId: string | undefined;
   /** The id of what was changed. */
   readonly subject: string;
   /** Such as `key update`. */
@@ -218,6 +241,8 @@ export interface Ledger {
   /** Adds credits. A negative amount corrects a mistake; it cannot exceed the free balance. */
   credit(account: string, amount: Nano, note?: string): Promise<AccountRow>;
   accounts(): Promise<AccountRow[]>;
+  /** @param account id or name @throws LedgerError */
+  account(account: string): Promise<AccountRow>;
   updateAccount(account: string, changes: AccountChanges): Promise<AccountRow>;
   /** While an account is disabled, all its keys are refused. */
   setAccountDisabled(account: string, isDisabled: boolean): Promise<AccountRow>;

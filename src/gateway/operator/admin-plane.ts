@@ -1,12 +1,10 @@
 import type { z } from 'zod';
 import { hostEnvelope, HttpError, type Violation } from '../../http/error.ts';
-import { defineRoute, type Plane, type ResponseSpec, type Route } from '../../http/route.ts';
-import { strictObject } from '../../http/schema/strict.ts';
+import { defineRoute, type Plane, type Route } from '../../http/route.ts';
 import { invalidBodyError } from '../../http/violations.ts';
 import { didYouMean } from '../../words/nearest.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { parsePeriod } from '../budgets/period.ts';
-import { catalogListSchema, toListBody } from '../catalog/bodies.ts';
 import { runAs } from '../ledger/actor.ts';
 import {
   accountSchema,
@@ -19,10 +17,11 @@ import {
   toKeyBody,
 } from '../ledger/bodies.ts';
 import { LedgerError, type LedgerErrorCode } from '../ledger/errors.ts';
+import { maxChanges } from '../ledger/change-log.ts';
 import type { AccountRow, KeyChanges } from '../ledger/types.ts';
 import type { Gateway } from '../open.ts';
 import { usageSchema, toUsageBody } from '../usage/bodies.ts';
-import { maxUsageLines, parseUsageQuery, usageParameters } from '../usage/parameters.ts';
+import { maxUsageLines, parseUsageQuery, tooManyLines, usageParameters } from '../usage/parameters.ts';
 import {
   budgetBody,
   changeAccountBody,
@@ -33,11 +32,10 @@ import {
   listOf,
   newKeySchema,
   operatorErrorSchema,
-  reloadSchema,
-  statusSchema,
 } from './admin-schemas.ts';
-
-const adminPrefix = '/admin/v1';
+import { adminPrefix, answers, refusal } from './admin-answers.ts';
+import { gatewayRoutes } from './gateway-routes.ts';
+import { providerRoutes } from './provider-routes.ts';
 
 type AdminGateway = Pick<Gateway, 'admin' | 'reload' | 'state'>;
 
@@ -51,86 +49,20 @@ const statuses: Readonly<Record<LedgerErrorCode, number>> = {
   archive_missing: 409,
   invalid: 400,
 };
-const refusal = (description: string): ResponseSpec => ({
-  description,
-  content: { 'application/json': operatorErrorSchema },
-});
-const refusals = {
-  400: refusal('The request is invalid; `violations` has every fault.'),
-  401: refusal('The token is missing or no operator has it.'),
-  403: refusal('The gateway has no tokens of operators.'),
-};
-const answers = (schema: z.ZodType, more: Readonly<Record<number, ResponseSpec>> = {}) => ({
-  200: { description: 'Done.', content: { 'application/json': schema } },
-  ...refusals,
-  ...more,
-});
 const notFound = { 404: refusal('No such account, key or budget.') };
 
 /** What operators do: accounts, keys, usage, configuration. Every change is logged under the operator's name. */
 export function createAdminPlane(gateway: AdminGateway): Plane {
-  const { ledger, catalog } = gateway.admin;
-  const findAccount = async (idOrName: string): Promise<AccountRow> => {
-    const accounts = await ledger.accounts();
-    const found =
-      accounts.find(({ id }) => id === idOrName) ?? accounts.find(({ name: one }) => one === idOrName);
-    if (found) return found;
-    throw new HttpError(404, 'unknown_account', `There is no account '${idOrName.slice(0, 100)}'.`);
-  };
+  const { ledger } = gateway.admin;
+  const findAccount = (idOrName: string): Promise<AccountRow> => ledger.account(idOrName);
   const accountIdIn = async (query: URLSearchParams) => {
     const account = query.get('account');
     return account === null ? undefined : (await findAccount(account)).id;
   };
   const accountParam = { account: 'Id or name of an account; default: all.' };
   const routes = [
-    defineRoute({
-      method: 'GET',
-      path: `${adminPrefix}/status`,
-      operationId: 'getStatus',
-      summary: 'Requests in flight, breakers and the version of the configuration',
-      responses: answers(statusSchema),
-      handle() {
-        const { requestsInFlight, openHolds, config, breakers } = gateway.state();
-        return Response.json({
-          requests_in_flight: requestsInFlight,
-          open_holds: openHolds,
-          config: config ? { version: config.version, is_newest: config.isNewest } : null,
-          breakers: breakers.map(({ isOpen, ...names }) => ({ ...names, open: isOpen })),
-        });
-      },
-    }),
-    defineRoute({
-      method: 'POST',
-      path: `${adminPrefix}/reload`,
-      operationId: 'reloadConfig',
-      summary: 'Read the configuration again and replace it, whole or not at all',
-      isBodyOptional: true,
-      body: strictObject({}).meta({ id: 'ReloadRequest' }),
-      responses: answers(reloadSchema, {
-        409: refusal('It cannot be used, for all reasons in `violations`.'),
-      }),
-      async handle() {
-        const result = await gateway.reload?.();
-        if (!result)
-          throw new HttpError(409, 'not_reloadable', 'The configuration of this gateway has no file.');
-        if (result.outcome !== 'refused') return Response.json(result);
-        const violations: Violation[] = result.faults.map((message) => ({ path: '', message }));
-        throw new HttpError(
-          409,
-          'config_refused',
-          `The configuration stays, because the new one cannot be used: ${result.faults.join('; ')}`,
-          { violations },
-        );
-      },
-    }),
-    defineRoute({
-      method: 'GET',
-      path: `${adminPrefix}/models`,
-      operationId: 'listModels',
-      summary: 'The catalog with its prices',
-      responses: answers(catalogListSchema),
-      handle: () => Response.json(toListBody(catalog.list())),
-    }),
+    ...gatewayRoutes(gateway),
+    ...providerRoutes(gateway.admin),
     defineRoute({
       method: 'GET',
       path: `${adminPrefix}/accounts`,
@@ -300,21 +232,24 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
       path: `${adminPrefix}/usage`,
       operationId: 'getUsage',
       summary: 'Requests, tokens and spend of all keys',
-      query: { ...usageParameters, account: 'Id or name of an account; default: all.' },
+      query: {
+        ...usageParameters,
+        ...accountParam,
+        descendants:
+          'With `account`: `true` for also the accounts below it. Default: false, that account alone.',
+      },
       responses: answers(usageSchema, notFound),
       async handle({ query: parameters }) {
+        readDescendants(parameters);
         const accountId = await accountIdIn(parameters);
         const rest = new URLSearchParams(parameters);
         rest.delete('account');
+        rest.delete('descendants');
         const query = parseUsageQuery(rest, new Date());
-        const lines = await ledger.usage({ ...query, ...(accountId ? { accountId } : {}) }, maxUsageLines);
-        if (lines) return Response.json(toUsageBody(query, lines));
-        throw new HttpError(
-          400,
-          'too_many_lines',
-          `The report has more than ${maxUsageLines} lines; ask for a shorter period, or by less.`,
-          { param: 'by' },
-        );
+        const account = accountId ? { accountId, withDescendants: readDescendants(parameters) } : {};
+        const lines = await ledger.usage({ ...query, ...account }, maxUsageLines);
+        if (!lines) throw tooManyLines();
+        return Response.json(toUsageBody(query, lines));
       },
     }),
     defineRoute({
@@ -322,14 +257,14 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
       path: `${adminPrefix}/changes`,
       operationId: 'listChanges',
       summary: 'Who changed which account or key, the newest first',
-      query: { ...accountParam, limit: 'How many, 1 to 1000. Default 50.' },
+      query: { ...accountParam, limit: `How many, 1 to ${maxChanges}. Default 50.` },
       responses: answers(listOf(changeSchema, 'ChangeList'), notFound),
       async handle({ query }) {
         const text = query.get('limit') ?? '50';
-        const limit = /^\d{1,4}$/.test(text) ? Number(text) : 0;
-        if (limit < 1 || limit > 1000)
+        const limit = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+        if (limit < 1 || limit > maxChanges)
           throw invalidBodyError([
-            { path: 'limit', message: `expected a whole number from 1 to 1000, got '${text}'` },
+            { path: 'limit', message: `expected a whole number from 1 to ${maxChanges}, got '${text}'` },
           ]);
         return Response.json({
           data: (await ledger.changes(await accountIdIn(query), limit)).map(toChangeBody),
@@ -358,11 +293,28 @@ const asOperator = (route: Route): Route => ({
     } catch (error) {
       if (error instanceof LedgerError) throw new HttpError(statuses[error.code], error.code, error.message);
       if (error instanceof WireError)
-        throw new HttpError(error.status, error.code ?? 'invalid_value', error.message);
+        throw new HttpError(
+          error.status,
+          error.code ?? 'invalid_value',
+          error.message,
+          error.violations ? { violations: error.violations } : {},
+        );
       throw error;
     }
   },
 });
+
+/** @throws HttpError */
+function readDescendants(query: URLSearchParams): boolean {
+  const text = query.get('descendants') ?? 'false';
+  const violations: Violation[] = [];
+  if (text !== 'true' && text !== 'false')
+    violations.push({ path: 'descendants', message: `expected true or false, got '${text.slice(0, 60)}'` });
+  if (text === 'true' && query.get('account') === null)
+    violations.push({ path: 'descendants', message: 'expected only with `account`' });
+  if (violations.length > 0) throw invalidBodyError(violations);
+  return text === 'true';
+}
 
 /** A misspelt parameter would widen the result. */
 function refuseUnknownParameters(query: URLSearchParams, known: readonly string[]): void {

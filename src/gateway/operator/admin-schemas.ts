@@ -1,9 +1,10 @@
 /** Bodies of the admin API. */
 import { z } from 'zod';
+import { expected } from '../../http/schema/expected.ts';
 import { strictObject } from '../../http/schema/strict.ts';
 import { parsePeriod, parseTimeZone } from '../budgets/period.ts';
 import { keySchema } from '../ledger/bodies.ts';
-import { parseNanodollars } from '../ledger/money.ts';
+import { parseNanodollars, toUsd } from '../ledger/money.ts';
 
 export const operatorErrorSchema = z
   .object({
@@ -16,7 +17,7 @@ export const operatorErrorSchema = z
   .meta({ id: 'Error' });
 
 const usd = z
-  .string({ error: 'expected US dollars as decimal text, as "12.5"' })
+  .string({ error: expected('US dollars as decimal text, as "12.5"') })
   .transform((text, context) => {
     try {
       return parseNanodollars(text);
@@ -28,34 +29,38 @@ const usd = z
   })
   .meta({ type: 'string' })
   .describe('US dollars as decimal text, exact to a nanodollar.');
-const notNegative = usd.refine((nano) => nano >= 0n, 'must not be negative');
-const name = z.string({ error: 'expected a text' }).min(1, 'must not be empty');
+const notNegative = usd.refine((nano) => nano >= 0n, {
+  error: ({ input }) => `must not be negative, got '${toUsd(input as bigint)}'`,
+});
+const name = z.string({ error: expected('a text') }).min(1, 'must not be empty');
 const keyLimit = z
-  .int({ error: 'expected a whole number' })
-  .min(1, 'must be at least 1')
+  .int({ error: expected('a whole number') })
+  .min(1, { error: expected('at least 1') })
   .nullish()
   .describe('null: as the configuration says.');
 const keyMembers = {
   label: name.nullish(),
   cap_usd: notNegative.nullish().describe('Total spending limit; null: none.'),
   expires_at: z.iso
-    .datetime({ offset: true, error: 'expected a time in RFC 3339, as "2030-01-31T00:00:00Z"' })
-    .refine((text) => Date.parse(text) > Date.now(), 'is in the past')
+    .datetime({ offset: true, error: expected('a time in RFC 3339, as "2030-01-31T00:00:00Z"') })
+    .refine((text) => Date.parse(text) > Date.now(), { error: expected('a time in the future') })
     .nullish()
     .describe('null: never.'),
   models: z
-    .array(name, { error: 'expected a list of ids of models' })
+    .array(name, { error: expected('a list of ids of models') })
     .min(1, 'must name at least one model; null admits all')
     .nullish()
-    .describe('Ids of the only models that the key may use; an alias of one of them works, too. null: all.'),
+    .describe(
+      'Ids or aliases of the only models that the key may use. An alias of one of the ids works, too. null: all.',
+    ),
   requests_per_minute: keyLimit,
   tokens_per_minute: keyLimit,
   concurrency: keyLimit,
 };
-const flag = z.boolean({ error: 'expected true or false' });
+const flag = z.boolean({ error: expected('true or false') });
 
 const parsed = (parse: (text: string) => unknown) =>
-  z.string({ error: 'expected a text' }).superRefine((text, context) => {
+  z.string({ error: expected('a text') }).superRefine((text, context) => {
     try {
       parse(text);
     } catch (error) {
@@ -82,7 +87,7 @@ export const changeAccountBody = strictObject({
 export const budgetBody = strictObject({
   key: name.optional().describe('Id of a key; or an account.'),
   account: name.optional().describe('Id or name of an account, with all accounts below it; or a key.'),
-  usd: notNegative,
+  usd: notNegative.describe('0: only requests that cost nothing are admitted.'),
   per: period,
   time_zone: zone.optional().describe('Of day, week and month. Default UTC.'),
 }).meta({ id: 'NewBudget' });
@@ -105,7 +110,16 @@ export const statusSchema = z
   .object({
     requests_in_flight: z.int(),
     open_holds: z.int(),
-    config: z.object({ version: z.int(), is_newest: z.boolean() }).nullable(),
+    config: z
+      .object({
+        version: z.int(),
+        is_newest: z.boolean(),
+        refused: z
+          .object({ at: z.string(), faults: z.array(z.string()) })
+          .nullable()
+          .describe('What the files say now cannot be used, for these reasons; null: it is in force.'),
+      })
+      .nullable(),
     breakers: z.array(z.object({ provider: z.string(), model: z.string(), open: z.boolean() })),
   })
   .meta({ id: 'GatewayStatus' });

@@ -9,6 +9,7 @@ import type { Gateway } from '../open.ts';
 import { operatorAccess } from './access.ts';
 import { createAdminPlane } from './admin-plane.ts';
 import type { AdminTokens } from './admin-tokens.ts';
+import { LoginFailures } from './login-failures.ts';
 import { createOperatorPlane, type OperatorPlaneOptions } from './plane.ts';
 
 interface OperatorListenerOptions extends OperatorPlaneOptions {
@@ -29,9 +30,13 @@ export async function listenForOperator(
     admin,
     { ...operator, routes: [...operator.routes, documentRoute(() => described, options.version)] },
   ];
+  const failures = new LoginFailures({
+    changeLog: options.gateway.admin.changeLog,
+    onFault: (error) => onFault('log of changes', error),
+  });
   const app = createApp({
     planes: described,
-    access: operatorAccess(tokens),
+    access: operatorAccess(tokens, () => failures.record()),
     stopSignal: new AbortController().signal,
     onFault,
   });
@@ -39,6 +44,12 @@ export async function listenForOperator(
   const guard = isLoopback(address.host) ? hostGuard(address.host, []) : () => undefined;
   return await listen(app, guard, address);
 }
+
+const documentInfo = {
+  title: 'lathe gateway: operator listener',
+  description:
+    'Metrics, probes and the admin API of a gateway: accounts, keys, budgets, usage, providers and configuration.',
+};
 
 const documentRoute = (planes: () => readonly Plane[], version: string) => {
   let document: object | undefined;
@@ -48,6 +59,6 @@ const documentRoute = (planes: () => readonly Plane[], version: string) => {
     operationId: 'getOpenApi',
     summary: 'Get the OpenAPI document of this listener',
     responses: { 200: { description: 'OpenAPI 3.1.', content: { 'application/json': openapi } } },
-    handle: () => Response.json((document ??= openapiDocument(planes(), version, () => false))),
+    handle: () => Response.json((document ??= openapiDocument(planes(), version, () => false, documentInfo))),
   });
 };

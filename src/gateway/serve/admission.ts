@@ -22,6 +22,7 @@ import {
   type HoldRequest,
   Hold,
 } from './hold.ts';
+import { parseHedgeDelay } from './hedge.ts';
 import { answerHookIds, checkRequest, hooksFor } from './hook-checks.ts';
 import { CacheSlot, writeCachedAnswer } from './cache-slot.ts';
 import type { Receipt } from './receipt.ts';
@@ -36,6 +37,7 @@ export interface ParsedRequest<Facts extends RequestFacts> extends JsonObjectBod
   readonly facts: Facts;
   readonly resolution: Resolution;
   readonly idempotency: IdempotencyKey | undefined;
+  readonly hedgeDelayMs: number | undefined;
 }
 
 export interface RequestRules<Facts extends RequestFacts> {
@@ -188,19 +190,19 @@ async function admit<Facts extends RequestFacts>(
     candidates,
     maxTokensOf,
     idempotency: parsed.idempotency,
+    hedgeDelayMs: parsed.hedgeDelayMs,
     tag: services.tags.admit(caller.key.id, readTag(wire, received.value)),
     onTokens: permit.countTokens,
   };
-  const cacheSlot = candidates.every((candidate) => rules.isCacheable(candidate, parsed))
-    ? CacheSlot.open(services, incoming, {
-        accountId: caller.accountId,
-        wire,
-        model: model.id,
-        candidates,
-        hooks: answerHookIds(hooks),
-        text: parsed.text,
-      })
-    : undefined;
+  const cacheSlot = CacheSlot.open(services, incoming, {
+    accountId: caller.accountId,
+    wire,
+    model: model.id,
+    candidates,
+    hooks: answerHookIds(hooks),
+    text: parsed.text,
+    isCacheable: () => candidates.every((candidate) => rules.isCacheable(candidate, parsed)),
+  });
   const found = await cacheSlot?.find();
   if (cacheSlot && found) return await answerFromCache(services, incoming, holdRequest, { cacheSlot, found });
   const hold = await placeHold(services, incoming, holdRequest);
@@ -374,6 +376,7 @@ async function parseRequest<Facts extends RequestFacts>(
   if (!preferred) throw new Error(`nothing serves ${facts.model}`);
   receipt.reason = resolution.reason;
   nameCandidate(receipt, preferred);
+  const hedgeDelayMs = parseHedgeDelay(incoming.header, resolution.model);
   // Deployments and fallbacks that cannot serve the request are left out.
   const checkCandidate = rules.candidateCheck(facts, body);
   const refusals = new Map<Candidate, WireError>();
@@ -399,6 +402,7 @@ async function parseRequest<Facts extends RequestFacts>(
     facts,
     resolution: { ...resolution, candidates },
     idempotency,
+    hedgeDelayMs,
   };
 }
 

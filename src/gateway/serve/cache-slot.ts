@@ -38,6 +38,8 @@ interface CacheableRequest {
   /** Identities of the hooks that answers pass. */
   readonly hooks: readonly string[];
   readonly text: string;
+  /** Whether the answer depends on nothing but the request. */
+  readonly isCacheable: () => boolean;
 }
 
 /** The place of one request in the cache. */
@@ -58,13 +60,13 @@ export class CacheSlot {
   static open(
     services: GatewayServices,
     { header }: IncomingRequest,
-    { accountId, wire, model, candidates, hooks, text }: CacheableRequest,
+    { accountId, wire, model, candidates, hooks, text, isCacheable }: CacheableRequest,
   ): CacheSlot | undefined {
     const wish = parseCacheWish(header);
     const own = candidates.filter((one) => one.model.id === model);
     const policy = own[0]?.model.cache;
     if (!policy || policy.use === 'never' || wish === 'off') return undefined;
-    if (policy.use === 'on_request' && wish === undefined) return undefined;
+    if ((policy.use === 'on_request' && wish === undefined) || !isCacheable()) return undefined;
     const servedBy = own.map((one) =>
       JSON.stringify([
         endpointOf(one),

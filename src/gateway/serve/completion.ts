@@ -1,4 +1,5 @@
 import { estimateOutputRoom } from '../catalog/price.ts';
+import { callLimitFor } from '../catalog/hosted-calls.ts';
 import type { Candidate } from '../catalog/types.ts';
 import { invalidRequest, unsupported } from '../../wires/core/error.ts';
 import { translationOf } from '../../wires/translation.ts';
@@ -86,6 +87,7 @@ export async function answerCompletion(
         model: candidate.model,
         stream,
         maxTokens: maxTokensOf(candidate),
+        ...hostedLimit(candidate, facts),
       }),
     failure: (candidate) => translationFor(candidate).failure,
     errorBody: wire.errorBody,
@@ -126,6 +128,15 @@ export async function answerCompletion(
       },
     };
   });
+}
+
+/** Callers with a credential of their own pay the provider, without a limit of the gateway. */
+function hostedLimit(
+  { model, credential }: Candidate,
+  facts: RequestFacts,
+): { readonly maxHostedCalls?: number } {
+  const maxHostedCalls = credential.kind === 'house' ? callLimitFor(model, facts) : undefined;
+  return maxHostedCalls === undefined ? {} : { maxHostedCalls };
 }
 
 /** Whether the resident model answers this wire itself, without a translation. */

@@ -7,10 +7,14 @@ import type { ConfigVersions } from '../config/config-versions.ts';
 import type { LiveConfig } from '../config/live-config.ts';
 import { findRemarks } from '../config/remarks.ts';
 import type { GatewayConfig } from '../config/types.ts';
-import type { ConfigState } from '../../tracing/index.ts';
+import type { ChangeLog, LoggedValues } from '../ledger/change-log.ts';
+import type { ConfigState, NoticeHandler } from '../../tracing/index.ts';
 
 /** Interval in ms at which the files and the newest version are read again. */
 const defaultIntervalMs = 5000;
+
+/** Faults of a refused configuration in the log of changes; its log has all. */
+const maxLoggedFaults = 20;
 
 /** What a reload did. */
 export type ReloadResult =
@@ -26,7 +30,9 @@ export interface ConfigReloaderOptions {
   /** Called after the configuration was replaced. */
   readonly onReplaced: (next: GatewayConfig) => void;
   /** Called with messages for the operator. */
-  readonly onNotice: (message: string) => void;
+  readonly onNotice: NoticeHandler;
+  /** Gets each replacement and each refusal that is reported. */
+  readonly changeLog?: Pick<ChangeLog, 'note'>;
   readonly intervalMs?: number;
 }
 
@@ -47,8 +53,10 @@ export class ConfigReloader {
   #running: Promise<unknown> = Promise.resolve();
   /** What the timer read last, where it differs from the configuration: a file that is being written changes once more. */
   #lastRead: string | undefined;
-  /** Faults of the last reading by the timer, and whether they were reported. */
-  #faults: { readonly text: string; readonly isReported: boolean } | undefined;
+  /** Faults of the last reading, since when, and whether they were reported. */
+  #faults:
+    | { readonly faults: readonly string[]; readonly at: string; readonly isReported: boolean }
+    | undefined;
   /** The newest version of other gateways that was reported. */
   #reportedVersion = 0;
 
@@ -58,7 +66,12 @@ export class ConfigReloader {
   }
 
   get state(): ConfigState {
-    return { version: this.#version, isNewest: this.#isNewest, reloads: this.#reloads };
+    return {
+      version: this.#version,
+      isNewest: this.#isNewest,
+      refused: this.#faults && { at: this.#faults.at, faults: this.#faults.faults },
+      reloads: this.#reloads,
+    };
   }
 
   /** Numbers the present configuration, and begins to read the files. */
@@ -82,11 +95,14 @@ export class ConfigReloader {
       const result = Array.isArray(next) ? refused(next) : await this.#apply(next);
       this.#reloads[result.outcome]++;
       if (result.outcome === 'unchanged') {
-        onNotice('the configuration was read again and has not changed');
+        onNotice('the configuration was read again and has not changed', {
+          code: 'config.unchanged',
+          version: this.#version,
+        });
         this.#isClaimed = false;
         await this.#claim();
       }
-      if (result.outcome === 'refused') this.#reportFaults(result.faults);
+      if (result.outcome === 'refused') await this.#reportFaults(result.faults);
       return result;
     });
   }
@@ -127,9 +143,12 @@ export class ConfigReloader {
     this.#isClaimed = false;
     await this.#claim();
     const size = `${pluralize(next.models.length, 'model')} of ${pluralize(next.providers.length, 'provider')}`;
+    const changes = describeChanges(before, next);
     onNotice(
-      `${this.#isClaimed ? `version ${this.#version} of the` : 'a new'} configuration is in force: ${size}; ${describeChanges(before, next)}`,
+      `${this.#isClaimed ? `version ${this.#version} of the` : 'a new'} configuration is in force: ${size}; ${changes}`,
+      { code: 'config.replaced', version: this.#version, changes },
     );
+    await this.#log('config reload', { version: this.#version, changes });
     return { outcome: 'replaced', version: this.#version };
   }
 
@@ -156,7 +175,7 @@ export class ConfigReloader {
       if (isSettled) {
         const result = Array.isArray(next) ? refused(next) : await this.#apply(next);
         if (result.outcome === 'replaced') this.#reloads.replaced++;
-        if (result.outcome === 'refused') this.#noteFaults(result.faults);
+        if (result.outcome === 'refused') await this.#noteFaults(result.faults);
       }
       await this.#claim();
       if (!this.#isClaimed) return;
@@ -182,20 +201,38 @@ export class ConfigReloader {
   }
 
   /** Reports faults that are still there at the second reading. */
-  #noteFaults(faults: readonly string[]): void {
-    const text = faults.join('\n');
-    if (this.#faults?.text !== text) this.#faults = { text, isReported: false };
-    else if (!this.#faults.isReported) {
+  async #noteFaults(faults: readonly string[]): Promise<void> {
+    const known = this.#faultsOf(faults);
+    if (!known) this.#faults = { faults, at: new Date().toISOString(), isReported: false };
+    else if (!known.isReported) {
       this.#reloads.refused++;
-      this.#reportFaults(faults);
+      await this.#reportFaults(faults);
     }
   }
 
-  #reportFaults(faults: readonly string[]): void {
-    this.#faults = { text: faults.join('\n'), isReported: true };
+  async #reportFaults(faults: readonly string[]): Promise<void> {
+    const at = this.#faultsOf(faults)?.at ?? new Date().toISOString();
+    this.#faults = { faults, at, isReported: true };
+    const version = this.#version;
     this.#options.onNotice(
-      `the configuration stays at version ${this.#version}, because the new one cannot be used: ${faults.join('; ')}`,
+      `the configuration stays at version ${version}, because the new one cannot be used: ${faults.join('; ')}`,
+      { code: 'config.refused', version, faults: faults.join('; ') },
     );
+    await this.#log('config refused', { version, faults: faults.slice(0, maxLoggedFaults) });
+  }
+
+  /** What is known about these faults; undefined: they are new. */
+  #faultsOf(faults: readonly string[]) {
+    return this.#faults?.faults.join('\n') === faults.join('\n') ? this.#faults : undefined;
+  }
+
+  /** A database that is out does not keep a configuration from being used. */
+  async #log(action: string, after: LoggedValues): Promise<void> {
+    try {
+      await this.#options.changeLog?.note({ subject: 'configuration', action, after });
+    } catch (error) {
+      this.#options.onNotice(`the log of changes lacks a ${action}: ${errorMessage(error)}`);
+    }
   }
 }
 

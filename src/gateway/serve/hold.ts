@@ -1,11 +1,29 @@
 import type { Caller } from '../access/types.ts';
 import { budgetError } from '../budgets/refusal.ts';
-import { billedTokens, maxCost, costOf, estimateCost, estimateMinCost } from '../catalog/price.ts';
+import {
+  billedTokens,
+  maxCost,
+  costOf,
+  estimateCost,
+  estimateInputTokens,
+  estimateMinCost,
+} from '../catalog/price.ts';
+import { providerNameOf } from '../upstream/destination.ts';
+import type { HedgedAttempt } from '../upstream/types.ts';
+import { boundCalls, limitCalls } from '../catalog/hosted-calls.ts';
 import type { Candidate } from '../catalog/types.ts';
 import type { Cost, Usage } from '../../wires/core/types.ts';
 import { WireError, invalidRequest } from '../../wires/core/error.ts';
 import { maxMoney } from '../ledger/index.ts';
-import type { Ledger, Nano, Reservation, ReserveResult, Settlement, StoredAnswer } from '../ledger/types.ts';
+import type {
+  Ledger,
+  Nano,
+  RecordedAttempt,
+  Reservation,
+  ReserveResult,
+  Settlement,
+  StoredAnswer,
+} from '../ledger/types.ts';
 import type { RequestFacts } from '../../wires/core/wire.ts';
 import type { OutgoingResponse } from '../../http/deliver.ts';
 import type { IncomingRequest } from './incoming-request.ts';
@@ -22,6 +40,8 @@ export interface HoldRequest {
   /** Output limit of one answer of a candidate, in tokens. */
   readonly maxTokensOf: (candidate: Candidate) => number;
   readonly idempotency: IdempotencyKey | undefined;
+  /** When a second deployment may be asked; undefined: never. */
+  readonly hedgeDelayMs: number | undefined;
   /** The end user; '' if the request names none. */
   readonly tag: string;
   /** Is told, once, how many tokens the request used. */
@@ -47,8 +67,10 @@ const maxCostOf = (candidate: Candidate, { facts, maxTokensOf, fixedCost }: Hold
   if (fixedCost) return fixedCost.total;
   return isByok(candidate)
     ? 0n
-    : maxCost({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) });
+    : atMost(maxMoney, maxCost({ model: candidate.model, facts, maxTokens: maxTokensOf(candidate) }));
 };
+
+const atMost = (limit: bigint, amount: bigint): bigint => (amount < limit ? amount : limit);
 
 /** Estimates the cost of an answer at full length, in nanodollars, to compare deployments. */
 export const estimateCostOf = (
@@ -56,6 +78,20 @@ export const estimateCostOf = (
   facts: RequestFacts,
   maxTokens: number,
 ): bigint => (credential.kind === 'byok' ? 0n : estimateCost({ model, facts, maxTokens }));
+
+/** The maximum cost of two attempts at the same time; undefined where there is one deployment only. */
+function hedgedMax(maxCosts: readonly bigint[]): bigint | undefined {
+  const [dearest, next] = maxCosts.toSorted((a, b) => (a < b ? 1 : a > b ? -1 : 0));
+  return dearest === undefined || next === undefined ? undefined : atMost(maxMoney, dearest + next);
+}
+
+const inputEstimate = (facts: RequestFacts): Usage => ({
+  fresh: estimateInputTokens(facts),
+  cacheWrite: 0,
+  cacheWrite1h: 0,
+  cacheRead: 0,
+  output: 0,
+});
 
 /** The amount that could be held instead; undefined where a smaller one does not help. */
 function availableOf(result: ReserveResult): Nano | undefined {
@@ -85,6 +121,9 @@ function parseCostCeiling(header: string | undefined): bigint | undefined {
 /** The hold of one request. It is settled or released once. */
 export class Hold {
   readonly candidates: readonly Candidate[];
+  /** Set where the request may be hedged, and the hold covers both attempts. */
+  readonly hedgeDelayMs: number | undefined;
+  #hedgedAttempts: readonly HedgedAttempt[] | undefined;
   readonly #ledger: Ledger;
   readonly #incoming: IncomingRequest;
   readonly #holdRequest: HoldRequest;
@@ -97,8 +136,13 @@ export class Hold {
     ledger: Ledger,
     incoming: IncomingRequest,
     holdRequest: HoldRequest,
-    { candidates, held }: { candidates: readonly Candidate[]; held: bigint },
+    {
+      candidates,
+      held,
+      hedgeDelayMs,
+    }: { candidates: readonly Candidate[]; held: bigint; hedgeDelayMs: number | undefined },
   ) {
+    this.hedgeDelayMs = hedgeDelayMs;
     this.#ledger = ledger;
     this.#incoming = incoming;
     this.#holdRequest = holdRequest;
@@ -189,8 +233,23 @@ export class Hold {
       );
     let candidates = affordable;
     let reservation = reservationFor(candidates);
-    let result = await ledger.reserve(reservation);
-    for (;;) {
+    const bothAttempts = hedgedMax(affordable.filter(({ model }) => model.id === first.model.id).map(maxOf));
+    let result: ReserveResult | undefined;
+    let hedgeDelayMs: number | undefined;
+    if (
+      holdRequest.hedgeDelayMs !== undefined &&
+      bothAttempts !== undefined &&
+      (costCeiling === undefined || bothAttempts <= costCeiling)
+    ) {
+      const amount = bothAttempts > reservation.amount ? bothAttempts : reservation.amount;
+      const hedged = { ...reservation, amount, isTrial: true };
+      const tried = await ledger.reserve(hedged);
+      // What does not cover both attempts may cover one.
+      if (availableOf(tried) === undefined)
+        [result, reservation, hedgeDelayMs] = [tried, hedged, holdRequest.hedgeDelayMs];
+    }
+    result ??= await ledger.reserve(reservation);
+    while (hedgeDelayMs === undefined) {
       const available = availableOf(result);
       if (available === undefined || reservation.amount <= cheapest) break;
       // Those that it covers; at last the cheapest one, whose refusal is the caller's answer.
@@ -202,7 +261,7 @@ export class Hold {
     const needed = reservation.amount;
     switch (result.outcome) {
       case 'reserved':
-        return new Hold(ledger, incoming, holdRequest, { candidates, held: needed });
+        return new Hold(ledger, incoming, holdRequest, { candidates, held: needed, hedgeDelayMs });
       case 'idempotency':
         return replayAnswer(result.claim);
       case 'insufficient_allowance':
@@ -231,6 +290,20 @@ export class Hold {
     }
   }
 
+  /** Records the two attempts of a hedged request: the one that was aborted is charged, too. */
+  recordHedge(attempts: readonly HedgedAttempt[]): void {
+    this.#hedgedAttempts = attempts;
+  }
+
+  /**
+   * What an attempt beside the settled one costs: where it was aborted, its input, by estimate.
+   * @param settled the candidate whose usage is settled
+   */
+  #costBeside({ candidate, outcome }: HedgedAttempt, settled: Candidate): bigint {
+    if (candidate === settled || outcome !== 'aborted' || isByok(candidate)) return 0n;
+    return costOf(candidate.model.price, inputEstimate(this.#holdRequest.facts)).total;
+  }
+
   /** Resolves when the hold survives a crash of the machine. Nothing of an answer is sent before. @throws StoreError */
   sync(): Promise<void> {
     return this.#ledger.syncHolds();
@@ -257,14 +330,23 @@ export class Hold {
     this.#holdRequest.onTokens(totalTokens(usage));
     const settlement = this.#settlement(candidate, candidateIndex, end);
     const cost = this.#uncappedCost(candidate, usage);
-    return this.#recordCharge(await this.#ledger.settle(this.#requestId, { ...settlement, cost, usage }));
+    return this.#recordCharge(
+      await this.#ledger.settle(this.#requestId, {
+        ...settlement,
+        ...this.#recordedAttempts(candidate, cost),
+        cost,
+        usage,
+      }),
+    );
   }
 
   /** Returns the whole hold. @returns what the caller paid: more than 0 only if the request was already settled */
   async release(candidate: Candidate, candidateIndex: number, end: HoldOutcome): Promise<bigint> {
     this.#holdRequest.onTokens(0);
     const settlement = this.#settlement(candidate, candidateIndex, end);
-    return this.#recordCharge(await this.#ledger.release(this.#requestId, settlement));
+    return this.#recordCharge(
+      await this.#ledger.release(this.#requestId, { ...settlement, ...this.#recordedAttempts(candidate) }),
+    );
   }
 
   #recordCharge({ charged }: { readonly charged: bigint }): bigint {
@@ -280,9 +362,39 @@ export class Hold {
     const last = this.#lastCost;
     if (last?.candidate === candidate && last.usage === usage) return last.cost;
     // A provider may report any usage; the ledger stores amounts up to `maxMoney`.
-    const cost = capCost(costOf(candidate.model.price, usage), maxMoney);
+    const { model } = candidate;
+    const billed = limitCalls(usage, boundCalls(model, this.#holdRequest.facts));
+    const cost = capCost(this.#withHedge(candidate, costOf(model.price, billed)), maxMoney);
     this.#lastCost = { candidate, usage, cost };
     return cost;
+  }
+
+  /** Adds the attempt of a hedged request that did not answer. */
+  #withHedge(candidate: Candidate, cost: Cost): Cost {
+    const hedge = (this.#hedgedAttempts ?? []).reduce(
+      (sum, attempt) => sum + this.#costBeside(attempt, candidate),
+      0n,
+    );
+    if (hedge === 0n) return cost;
+    return { ...cost, total: cost.total + hedge, components: { ...cost.components, hedge } };
+  }
+
+  /** @param cost of the whole request; undefined: it is free */
+  #recordedAttempts(candidate: Candidate, cost?: Cost): { readonly attempts?: RecordedAttempt[] } {
+    if (!this.#hedgedAttempts) return {};
+    const costOfAttempt = (attempt: HedgedAttempt): bigint => {
+      if (!cost) return 0n;
+      return attempt.candidate === candidate
+        ? cost.total - (cost.components.hedge ?? 0n)
+        : this.#costBeside(attempt, candidate);
+    };
+    return {
+      attempts: this.#hedgedAttempts.map((attempt) => ({
+        provider: providerNameOf(attempt.candidate),
+        outcome: attempt.outcome,
+        cost: Number(costOfAttempt(attempt)),
+      })),
+    };
   }
 
   get #requestId(): string {

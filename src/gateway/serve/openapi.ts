@@ -33,7 +33,9 @@ const headers = {
   'x-svc-endpoint': "credits, or byok:PROVIDER when the caller's own credential was used.",
   'x-svc-receipt-reason': 'as_requested, routed, provider_failover, or cached: a stored answer.',
   'x-svc-cost-nanousd': z.int().min(0).describe('Settled cost in nanodollars; absent on a stream.'),
-  'x-svc-cost-components-nanousd': 'fresh=,cache_write=,cache_read=,output=, which add up to the cost.',
+  'x-svc-cost-components-nanousd':
+    'fresh=,cache_write=,cache_read=,output=, and where they are not 0 tools= and hedge=, which add up to the cost.',
+  'x-svc-service-tier': 'The tier that was charged, where it is not the default one; absent on a stream.',
   'x-svc-pricing-identity': 'Hash of the rate card, as sha256:HEX.',
 };
 
@@ -54,6 +56,8 @@ const pricedHeaders = {
     .int()
     .min(0)
     .describe('Cost ceiling in nanodollars: a request that could cost more gets 402 before the model runs.'),
+  'x-svc-hedge':
+    'Time such as 300ms, after which a second deployment is asked if no answer began. The first answer is used. Only for models that allow it.',
   'x-svc-fallback-models': 'Up to three fallback model ids, separated by commas.',
   'x-svc-cache': z
     .enum(['on', 'off', 'refresh'])

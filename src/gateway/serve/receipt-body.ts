@@ -1,7 +1,9 @@
 /** Response body of a receipt that is asked for by the id of its request. */
 import { z } from 'zod';
 import { nanodollarsToJson } from '../catalog/bodies.ts';
-import type { RequestRow } from '../ledger/types.ts';
+import type { RequestDetails, RequestRow } from '../ledger/types.ts';
+import type { CostLine } from '../../wires/core/types.ts';
+import { statedComponents } from '../../wires/core/stream-receipt.ts';
 import { capCost } from './receipt.ts';
 
 const ms = z.int().nullable().describe('Measured from the arrival of the request.');
@@ -30,7 +32,30 @@ export const receiptSchema = z
     pricing_identity: z.string().nullable(),
     tag: z.string().nullable().describe('The end user that the request named.'),
     cost_nanousd: z.int().describe('What the account paid.'),
-    components: z.object({ fresh: z.int(), cache_write: z.int(), cache_read: z.int(), output: z.int() }),
+    components: z.object({
+      fresh: z.int(),
+      cache_write: z.int(),
+      cache_read: z.int(),
+      output: z.int(),
+      tools: z.int().optional().describe('Calls of tools that the provider ran.'),
+      hedge: z.int().optional().describe('The attempt of a hedged request that did not answer.'),
+    }),
+    lines: z
+      .array(z.object({ item: z.string(), quantity: z.int(), cost_nanousd: z.int() }))
+      .describe(
+        'What has a price of its own: tokens of audio and images, which are part of fresh and output, and calls of tools.',
+      ),
+    attempts: z
+      .array(
+        z.object({
+          provider: z.string(),
+          outcome: z.string().describe('answered, failed or aborted.'),
+          cost_nanousd: z.int(),
+        }),
+      )
+      .optional()
+      .describe('The two attempts of a hedged request. An aborted one costs an estimate of its input.'),
+    service_tier: z.string().describe('The tier whose prices apply.'),
     usage: z
       .object({
         prompt_tokens: z.int().describe('All input tokens.'),
@@ -48,13 +73,20 @@ export const receiptSchema = z
   .meta({ id: 'Receipt' });
 
 export function toReceiptBody(row: RequestRow): z.infer<typeof receiptSchema> {
-  const components = {
-    fresh: row.cost_fresh,
-    cache_write: row.cost_cache_write,
-    cache_read: row.cost_cache_read,
-    output: row.cost_output,
+  const { tier = 'default', lines = [], attempts } = readDetails(row);
+  const cost = {
+    total: row.cost,
+    components: {
+      fresh: row.cost_fresh,
+      cache_write: row.cost_cache_write,
+      cache_read: row.cost_cache_read,
+      output: row.cost_output,
+      tools: row.cost_tools,
+      hedge: row.cost_hedge,
+    },
+    lines: lines.map((line) => ({ ...line, cost: BigInt(line.cost) }) as CostLine),
   };
-  const paid = capCost({ total: row.cost, components }, row.charged).components;
+  const paid = capCost(cost, row.charged);
   const { tokens_fresh: fresh } = row;
   const written = Number(row.tokens_cache_write) + Number(row.tokens_cache_write_1h);
   const cached = Number(row.tokens_cache_read);
@@ -74,12 +106,18 @@ export function toReceiptBody(row: RequestRow): z.infer<typeof receiptSchema> {
     pricing_identity: row.pricing_identity,
     tag: row.tag || null,
     cost_nanousd: nanodollarsToJson(row.charged),
-    components: {
-      fresh: nanodollarsToJson(paid.fresh),
-      cache_write: nanodollarsToJson(paid.cache_write),
-      cache_read: nanodollarsToJson(paid.cache_read),
-      output: nanodollarsToJson(paid.output),
-    },
+    components: Object.fromEntries(
+      statedComponents(paid).map(([name, amount]) => [name, nanodollarsToJson(amount)]),
+    ) as z.infer<typeof receiptSchema>['components'],
+    lines: (paid.lines ?? []).map(({ item, quantity, cost: amount }) => ({
+      item,
+      quantity,
+      cost_nanousd: nanodollarsToJson(amount),
+    })),
+    ...(attempts
+      ? { attempts: attempts.map(({ cost: amount, ...rest }) => ({ ...rest, cost_nanousd: amount })) }
+      : {}),
+    service_tier: tier,
     usage:
       fresh === null
         ? null
@@ -96,5 +134,8 @@ export function toReceiptBody(row: RequestRow): z.infer<typeof receiptSchema> {
     total_ms: toNumber(row.total_ms),
   };
 }
+
+const readDetails = ({ details }: RequestRow): RequestDetails =>
+  details === null ? {} : (JSON.parse(details) as RequestDetails);
 
 const toNumber = (value: bigint | null): number | null => (value === null ? null : Number(value));

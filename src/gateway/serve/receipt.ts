@@ -1,4 +1,5 @@
-import type { Cost, ReceiptReason } from '../../wires/core/types.ts';
+import type { Cost, CostLine, ReceiptReason } from '../../wires/core/types.ts';
+import { statedComponents } from '../../wires/core/stream-receipt.ts';
 import { newRequestId } from '../../http/request-id.ts';
 
 /** The receipt in the headers of every response. Its members are filled in while the request is handled. */
@@ -48,9 +49,10 @@ export function receiptHeaders(receipt: Receipt): Record<string, string> {
   if (provider !== undefined) headers['x-svc-provider'] = toHeaderValue(provider);
   if (cost !== undefined) {
     headers['x-svc-cost-nanousd'] = String(cost.total);
-    const { fresh, cache_write, cache_read, output } = cost.components;
-    headers['x-svc-cost-components-nanousd'] =
-      `fresh=${fresh},cache_write=${cache_write},cache_read=${cache_read},output=${output}`;
+    headers['x-svc-cost-components-nanousd'] = statedComponents(cost)
+      .map(([name, amount]) => `${name}=${amount}`)
+      .join(',');
+    if (cost.tier) headers['x-svc-service-tier'] = cost.tier;
   }
   if (pricingIdentity !== undefined) headers['x-svc-pricing-identity'] = pricingIdentity;
   return headers;
@@ -69,15 +71,39 @@ export const inputOnlyCost = (charged: bigint): Cost => ({
   components: { ...zeroCost.components, fresh: charged },
 });
 
+const reductionOrder = ['output', 'tools', 'hedge', 'fresh', 'cache_write', 'cache_read'] as const;
+
 /** Reduces a cost to what the caller pays; the operator pays the rest. Output is reduced first, then input. */
 export function capCost(cost: Cost, charged: bigint): Cost {
   let excess = cost.total - charged;
   if (excess <= 0n) return cost;
   const components = { ...cost.components };
-  for (const name of ['output', 'fresh', 'cache_write', 'cache_read'] as const) {
-    const reduction = excess < components[name] ? excess : components[name];
-    components[name] -= reduction;
+  for (const name of reductionOrder) {
+    const amount = components[name];
+    if (amount === undefined) continue;
+    const reduction = excess < amount ? excess : amount;
+    components[name] = amount - reduction;
     excess -= reduction;
   }
-  return { total: charged, components };
+  return {
+    ...cost,
+    total: charged,
+    components,
+    ...(cost.lines ? { lines: capLines(cost.lines, components) } : {}),
+  };
 }
+
+/** Reduces lines to what remains of their components. */
+function capLines(lines: readonly CostLine[], components: Cost['components']): CostLine[] {
+  const left = new Map<keyof Cost['components'], bigint>();
+  return lines.map((line) => {
+    const component = componentOf(line);
+    const available = left.get(component) ?? components[component] ?? 0n;
+    const cost = line.cost < available ? line.cost : available;
+    left.set(component, available - cost);
+    return { ...line, cost };
+  });
+}
+
+const componentOf = ({ item }: CostLine): keyof Cost['components'] =>
+  item.endsWith('_input') ? 'fresh' : item.endsWith('_output') ? 'output' : 'tools';

@@ -1,4 +1,4 @@
-import type { Usage } from '../../wires/core/types.ts';
+import type { HostedTool, Usage } from '../../wires/core/types.ts';
 import type { AnswerEvent, FinishReason } from '../../wires/core/answer.ts';
 import { type UpstreamFrames } from '../upstream/types.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
@@ -26,6 +26,8 @@ export class AnswerTally {
   maxRecordedBytes = maxKept;
   failure: Failure | undefined;
   #usage: Usage | undefined;
+  /** Billed calls of tools that the provider ran, by tool and key. */
+  #calls: Map<HostedTool, Set<string | number>> | undefined;
   /** Bytes of text that the model wrote. */
   #bytes = 0;
 
@@ -41,7 +43,23 @@ export class AnswerTally {
 
   /** The last usage that the provider reported. A usage of zero for an answer with text counts as not reported. */
   get usage(): Usage | undefined {
-    return this.#usage && (this.#bytes === 0 || totalTokens(this.#usage) > 0) ? this.#usage : undefined;
+    return this.#usage && (this.#bytes === 0 || totalTokens(this.#usage) > 0)
+      ? this.#withCalls(this.#usage)
+      : undefined;
+  }
+
+  /** Adds the calls that the answer has, where the usage counts fewer. */
+  #withCalls(usage: Usage): Usage {
+    if (!this.#calls) return usage;
+    const hostedCalls: Partial<Record<HostedTool, number>> = { ...usage.hostedCalls };
+    for (const [tool, keys] of this.#calls) hostedCalls[tool] = Math.max(hostedCalls[tool] ?? 0, keys.size);
+    return { ...usage, hostedCalls };
+  }
+
+  #addCall({ tool, key }: Extract<AnswerEvent, { type: 'hosted_call' }>): void {
+    this.#calls ??= new Map();
+    const keys = this.#calls.get(tool) ?? new Set();
+    this.#calls.set(tool, keys.add(key === '' ? keys.size : key));
   }
 
   add(events: readonly AnswerEvent[]): void {
@@ -50,6 +68,9 @@ export class AnswerTally {
       switch (event.type) {
         case 'usage':
           this.#usage = event.usage;
+          break;
+        case 'hosted_call':
+          this.#addCall(event);
           break;
         case 'finish':
           this.isFinished = true;
@@ -74,13 +95,13 @@ export class AnswerTally {
     const outputTokens = Math.ceil(this.#bytes / 4);
     const reportedUsage = this.usage;
     if (reportedUsage) return { ...reportedUsage, output: Math.max(reportedUsage.output, outputTokens) };
-    return {
+    return this.#withCalls({
       fresh: Math.ceil(textBytes / 4),
       cacheWrite: 0,
       cacheWrite1h: 0,
       cacheRead: 0,
       output: outputTokens,
-    };
+    });
   }
 }
 

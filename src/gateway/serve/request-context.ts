@@ -4,7 +4,12 @@ import { type Redact, createRedactor } from '../access/redact.ts';
 import { StoreError } from '../../store/index.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { providerNameOf } from '../upstream/destination.ts';
-import { type Attempt, UntranslatableRequest, type UpstreamReply } from '../upstream/types.ts';
+import {
+  type Attempt,
+  type HedgeOptions,
+  UntranslatableRequest,
+  type UpstreamReply,
+} from '../upstream/types.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 import type { ClientWire, RequestFacts, UpstreamBody, UpstreamWire } from '../../wires/core/wire.ts';
 import type { IncomingRequest } from './incoming-request.ts';
@@ -63,41 +68,57 @@ export async function tryCandidates<T>(
   let state: AttemptState = { last: undefined, wasRunning: false };
   /** The attempts of the failures: the router may report that of an earlier one. */
   const failures = new Map<unknown, Attempt>();
-  let responseMs: number | undefined;
+  /** Time until the head of an answer, by the number of the attempt. */
+  const responseMs = new Map<number, number>();
   const runAttempt = async (attempt: Attempt): Promise<T> => {
     const body = buildBody(context, attempt);
     state = { last: attempt, wasRunning: true };
-    responseMs = undefined;
     const sentAt = performance.now();
     markAdmitted(context.incoming, sentAt);
     const onHead = () => {
-      responseMs = performance.now() - sentAt;
+      responseMs.set(attempt.attemptNumber, performance.now() - sentAt);
+      // A stream has begun with its first frame.
+      if (!context.facts.stream) attempt.onFirstByte?.();
     };
     try {
       return await readReply(await sendAttempt(context, attempt, { body, onHead }), attempt);
     } catch (error) {
+      // Another attempt answered.
+      if (attempt.signal?.aborted === true && !abortSignal.aborted) throw error;
       state = { last: attempt, wasRunning: abortSignal.aborted };
       failures.set(error, attempt);
       throw error;
     }
   };
+  const { requestId } = context.incoming.receipt;
+  const onHedge: HedgeOptions['onHedge'] = ([first, second]) => {
+    hold.recordHedge([first, second]);
+    services.observer.onHedge?.({
+      requestId,
+      model: second.candidate.model.id,
+      provider: providerNameOf(second.candidate),
+      outcome: second.outcome === 'answered' ? 'won' : first.outcome === 'answered' ? 'lost' : 'failed',
+    });
+  };
   try {
-    const { requestId } = context.incoming.receipt;
     return await services.router.run(hold.candidates, runAttempt, {
       signal: abortSignal,
       callerId: hold.keyId,
       stream: context.facts.stream,
       finished: context.finished,
-      onAttempt: ({ candidate, attemptNumber, failure, retryDelayMs }) =>
+      ...(hold.hedgeDelayMs === undefined ? {} : { hedge: { delayMs: hold.hedgeDelayMs, onHedge } }),
+      onAttempt({ candidate, attemptNumber, failure, retryDelayMs }) {
+        const headMs = responseMs.get(attemptNumber);
         services.observer.onAttempt?.({
           requestId,
           provider: providerNameOf(candidate),
           model: candidate.model.id,
           attemptNumber,
-          ...(responseMs === undefined ? {} : { responseMs }),
+          ...(headMs === undefined ? {} : { responseMs: headMs }),
           ...(failure ? { failure: { status: failure.error.status, code: safeCodeOf(failure.error) } } : {}),
           ...(retryDelayMs === undefined ? {} : { retryDelayMs }),
-        }),
+        });
+      },
     });
   } catch (error) {
     return await failRequest(context, { ...state, last: failures.get(error) ?? state.last }, error);
@@ -120,10 +141,13 @@ function buildBody({ incoming, bodyFor }: RequestContext, { candidate }: Attempt
 
 async function sendAttempt(
   context: RequestContext,
-  { candidate }: Attempt,
+  { candidate, signal: attemptSignal }: Attempt,
   { body, onHead }: { readonly body: UpstreamBody; readonly onHead: () => void },
 ): Promise<UpstreamReply> {
-  const { services, facts, abortSignal, incoming, hold } = context;
+  const { services, facts, incoming, hold } = context;
+  const abortSignal = attemptSignal
+    ? AbortSignal.any([context.abortSignal, attemptSignal])
+    : context.abortSignal;
   const { stream, prefix } = facts;
   const traceparent = incoming.span?.traceparent;
   const client = `account:${hold.accountId}`;

@@ -2,8 +2,10 @@ import { hash } from 'node:crypto';
 import { printable } from '../../terminal/printable.ts';
 import type {
   AttemptEvent,
+  HedgeEvent,
   BreakerEvent,
   GatewayObserver,
+  NoticeMembers,
   TraceSink,
   TraceSpan,
 } from '../../tracing/index.ts';
@@ -21,7 +23,7 @@ export interface RequestLogOptions {
 
 type LogEntry = Readonly<Record<string, string | number | boolean | undefined>> & {
   readonly level: 'info' | 'warn' | 'error';
-  readonly event: 'request' | 'attempt_failed' | 'breaker' | 'notice';
+  readonly event: 'request' | 'attempt_failed' | 'hedge' | 'breaker' | 'notice';
 };
 
 /**
@@ -56,6 +58,10 @@ export class RequestLog implements TraceSink, GatewayObserver {
     });
   };
 
+  readonly onHedge = ({ requestId, provider, model, outcome }: HedgeEvent): void => {
+    this.#write({ level: 'info', event: 'hedge', request_id: requestId, provider, model, outcome });
+  };
+
   readonly onBreaker = ({ provider, model, isOpen }: BreakerEvent): void => {
     this.#write({
       level: isOpen ? 'error' : 'info',
@@ -67,8 +73,8 @@ export class RequestLog implements TraceSink, GatewayObserver {
   };
 
   /** A message for the operator, as the command line prints it. */
-  notice(message: string): void {
-    this.#write({ level: 'warn', event: 'notice', message });
+  notice(message: string, members?: NoticeMembers): void {
+    this.#write({ level: 'warn', event: 'notice', message, ...members });
   }
 
   #writeRequest({ id, attributes, result, totalMs, traceparent }: TraceSpan<'gateway'>): void {

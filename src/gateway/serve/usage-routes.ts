@@ -1,6 +1,6 @@
 import { WireError } from '../../wires/core/error.ts';
 import { toUsageBody, usageSchema } from '../usage/bodies.ts';
-import { maxUsageLines, parseUsageQuery, usageParameters } from '../usage/parameters.ts';
+import { maxUsageLines, parseUsageQuery, tooManyLines, usageParameters } from '../usage/parameters.ts';
 import { jsonAnswer } from './answers.ts';
 import { receiptSchema, toReceiptBody } from './receipt-body.ts';
 import type { GatewayRoute } from './routes.ts';
@@ -21,13 +21,7 @@ export const usageRoutes = ({ authenticator, ledger }: GatewayServices): Gateway
       const { key } = await authenticator.confirm(header);
       const query = parseUsageQuery(new URL(url()).searchParams, new Date());
       const lines = await ledger.usage({ ...query, keyId: key.id }, maxUsageLines);
-      if (!lines)
-        throw new WireError(
-          400,
-          'invalid_request_error',
-          `The report has more than ${maxUsageLines} lines; ask for a shorter period, or by less.`,
-          { code: 'too_many_lines', param: 'by' },
-        );
+      if (!lines) throw tooManyLines();
       return jsonAnswer(receipt, 200, JSON.stringify(toUsageBody(query, lines)));
     },
   },

@@ -102,6 +102,10 @@ export const columns = {
     cost_cache_write: 'integer',
     cost_cache_read: 'integer',
     cost_output: 'integer',
+    /** Calls of tools that the provider ran. */
+    cost_tools: 'integer',
+    /** The attempt of a hedged request that did not answer. */
+    cost_hedge: 'integer',
     /** Null when the usage is unknown. */
     tokens_fresh: 'integer?',
     tokens_cache_write: 'integer?',
@@ -117,6 +121,8 @@ export const columns = {
     total_ms: 'integer?',
     pricing_identity: 'text?',
     first_byte_ms: 'integer?',
+    /** JSON of `RequestDetails`; null where there are none. */
+    details: 'text?',
   },
   /** One movement of money. Its entries add up to zero. */
   gateway_transactions: {
@@ -180,12 +186,13 @@ export const columns = {
     /** The earliest time of the next attempt. */
     next_at: 'text',
   },
-  /** The log of changes of accounts, keys and budgets. */
+  /** The log of changes of accounts, keys, budgets, providers and configurations. */
   gateway_changes: {
     id: 'text',
     at: 'text',
     /** Who made the change, as `user@host`. */
     actor: 'text',
+    /** Empty for changes of the gateway itself. */
     account_id: 'text',
     /** The id of what was changed. */
     subject: 'text',

@@ -16,6 +16,17 @@ const latencyWeight = 0.3;
 /** Age in ms from which an average no longer counts, and the deployment is measured again. */
 const maxLatencyAgeMs = 60_000;
 
+/** What operators see of a deployment. Times are of the wall clock, in RFC 3339. */
+export interface DeploymentHealth {
+  readonly isBreakerOpen: boolean;
+  /** How long it is asked last after a failure, in ms; 0: it is available. */
+  readonly cooldownMs: number;
+  readonly inFlight: number;
+  readonly lastRequestAt: string | undefined;
+  /** What the caller would get; never the provider's own words. */
+  readonly lastError: { readonly status: number; readonly code: string; readonly at: string } | undefined;
+}
+
 type DeploymentLimits = Pick<Deployment, 'requestsPerMinute' | 'concurrency'>;
 
 /** What is known about a provider of a model, for one credential: its health, its load and its speed. */
@@ -27,6 +38,8 @@ export class DeploymentState {
   /** Failures in a row. */
   #failures = 0;
   #inFlight = 0;
+  #lastRequestAt: string | undefined;
+  #lastError: DeploymentHealth['lastError'];
   /** When the request rate's bucket is full again, in microseconds. */
   #fullAtMicros = 0;
 
@@ -38,6 +51,16 @@ export class DeploymentState {
 
   get cooldownMs(): number {
     return Math.max(0, this.#coolUntilMs - this.#nowMs());
+  }
+
+  get health(): DeploymentHealth {
+    return {
+      isBreakerOpen: this.breaker.isOpen,
+      cooldownMs: Math.ceil(this.cooldownMs),
+      inFlight: this.#inFlight,
+      lastRequestAt: this.#lastRequestAt,
+      lastError: this.#lastError,
+    };
   }
 
   /** Whether no more requests may run at once. */
@@ -54,6 +77,7 @@ export class DeploymentState {
       this.#fullAtMicros = fullAt;
     }
     this.#inFlight += 1;
+    this.#lastRequestAt = new Date().toISOString();
     let isOpen = true;
     return () => {
       if (isOpen) this.#inFlight -= 1;
@@ -70,6 +94,8 @@ export class DeploymentState {
   /** Records a failure of the deployment: others are preferred for a while. */
   markFailed(failure: UpstreamFailure): void {
     this.#failures += 1;
+    const { status, code, type } = failure.error;
+    this.#lastError = { status, code: code ?? type, at: new Date().toISOString() };
     this.#coolUntilMs = Math.max(this.#coolUntilMs, this.#nowMs() + this.#cooldownAfter(failure));
   }
 

@@ -2,6 +2,9 @@ import { systemCode } from '../../util/system-code.ts';
 import { WireError } from '../../wires/core/error.ts';
 import { UpstreamFailure } from '../../wires/core/upstream-failure.ts';
 
+/** What the 503 of a disabled model says, in seconds: nobody knows when it is enabled. */
+const disabledRetrySecs = 60;
+
 /** Creates the errors of a provider below the level of its wire, such as timeouts. They never hold a URL or a secret. */
 export class ProviderFailures {
   readonly #name: string;
@@ -70,6 +73,16 @@ export class ProviderFailures {
     const error = new WireError(503, 'upstream_error', message, {
       code: 'upstream_unavailable',
       headers: { 'retry-after': String(seconds) },
+    });
+    return new UpstreamFailure({ error, isRetryable: true, isUnhealthy: false });
+  }
+
+  /** An operator disabled the model at the provider. */
+  disabled(model: string): UpstreamFailure {
+    const message = `The operator of this gateway has disabled ${model} of the provider '${this.#name}' for now. Use another model, or try again later.`;
+    const error = new WireError(503, 'upstream_error', message, {
+      code: 'upstream_unavailable',
+      headers: { 'retry-after': String(disabledRetrySecs) },
     });
     return new UpstreamFailure({ error, isRetryable: true, isUnhealthy: false });
   }

@@ -6,7 +6,13 @@ import type { BreakerTicket } from './circuit-breaker.ts';
 import type { DeploymentState } from './deployment-state.ts';
 import { providerNameOf } from './destination.ts';
 import { HostFailure, ProviderFailures } from './provider-failures.ts';
-import { type Attempt, type RunOptions, UntranslatableRequest } from './types.ts';
+import {
+  type Attempt,
+  type HedgedAttempt,
+  type HedgeOptions,
+  type RunOptions,
+  UntranslatableRequest,
+} from './types.ts';
 
 /** A provider that asks for a longer delay (`Retry-After`) is not retried, in ms. */
 const maxRetryDelayMs = 10_000;
@@ -15,6 +21,7 @@ const firstRetryDelayMs = 250;
 export interface AttemptSettings {
   readonly limits: Pick<Limits, 'retries'>;
   readonly stateOf: (candidate: Candidate) => DeploymentState;
+  readonly isDisabled?: (provider: string, model: string) => boolean;
   /** Monotonic clock, in ms. */
   readonly now: () => number;
   /** Returns a number from 0 to below 1. */
@@ -44,17 +51,61 @@ interface NextAttempt {
   readonly retryDelayMs: number | undefined;
 }
 
+/** The deployments of a model, as far as they were tried. */
+interface Group {
+  readonly candidateIndex: number;
+  readonly untried: Candidate[];
+  readonly failed: FailedMember[];
+  /** Number of deployments whose wire cannot express the request. */
+  untranslatable: number;
+  retries: number;
+}
+
+interface FailedAttempt {
+  readonly member: Member;
+  readonly attempt: Attempt;
+  readonly error: unknown;
+}
+
+/** The result of an attempt. */
+type Sent<T> =
+  | { readonly member: Member; readonly attempt: Attempt; readonly value: T; readonly latencyMs: number }
+  | FailedAttempt;
+
+/** One of two attempts at the same time. */
+interface RunningAttempt<T> {
+  readonly member: Member;
+  readonly sent: Promise<Sent<T>>;
+  /** Resolves when the answer begins. */
+  readonly firstByte: Promise<void>;
+  readonly abort: () => void;
+}
+
+/** Whether an attempt has no answer yet after a time. */
+async function isPending<T>({ sent, firstByte }: RunningAttempt<T>, delayMs: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const slow = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(true), delayMs);
+  });
+  const begun = () => false;
+  const pending = await Promise.race([slow, sent.then(begun), firstByte.then(begun)]);
+  clearTimeout(timer);
+  return pending;
+}
+
 /** The attempts of one request. */
 export class RequestAttempts<T> {
   readonly #settings: AttemptSettings;
   readonly #attempt: (attempt: Attempt) => Promise<T>;
   readonly #options: RunOptions;
   #attemptNumber = 0;
+  #isHedged = false;
   /** The failure to report when nothing answers. */
   #failure: UpstreamFailure | undefined;
   #untranslatable: UntranslatableRequest | undefined;
   #soonestBreaker: { readonly retryInMs: number; readonly candidate: Candidate } | undefined;
   #atLimit: Candidate | undefined;
+  #disabled: Candidate | undefined;
 
   constructor(settings: AttemptSettings, attempt: (attempt: Attempt) => Promise<T>, options: RunOptions) {
     this.#settings = settings;
@@ -72,51 +123,28 @@ export class RequestAttempts<T> {
     candidates: readonly Candidate[],
     candidateIndex: number,
   ): Promise<{ readonly value: T } | undefined> {
-    const untried = [...candidates];
-    const failed: FailedMember[] = [];
-    let retries = 0;
-    let untranslatable = 0;
-    let next = this.#takeUntried(untried);
+    const group: Group = {
+      candidateIndex,
+      untried: [...candidates],
+      failed: [],
+      untranslatable: 0,
+      retries: 0,
+    };
+    let next = this.#takeUntried(group);
     while (next) {
-      const { member } = next;
-      const attempt: Attempt = {
-        candidate: member.candidate,
-        attemptNumber: this.#attemptNumber++,
-        candidateIndex,
-      };
-      let failure: UpstreamFailure;
-      try {
-        return { value: await this.#send(member, attempt) };
-      } catch (error) {
-        member.release();
-        if (error instanceof UntranslatableRequest) {
-          member.ticket.discard();
-          this.#untranslatable ??= error;
-          untranslatable += 1;
-          next = this.#takeNext(untried, failed, retries);
-          if (next?.retryDelayMs !== undefined) retries += 1;
-          await this.#wait(next);
-          continue;
-        }
-        if (this.#options.signal.aborted || !(error instanceof UpstreamFailure)) {
-          member.ticket.discard();
-          throw error;
-        }
-        failure = error;
+      const sent = await this.#send(next.member, group);
+      if ('value' in sent) return sent;
+      const { member, attempt } = sent;
+      const failure = this.#failureOf(sent, group);
+      next = this.#takeNext(group);
+      if (next?.retryDelayMs !== undefined) group.retries += 1;
+      if (failure) {
+        if (next?.member.ticket !== member.ticket) reportOutcome(failure, member.ticket);
+        this.#report(attempt, failure, next?.retryDelayMs);
       }
-      if (!isDeploymentFailure(failure)) {
-        reportOutcome(failure, member.ticket);
-        this.#report(attempt, failure);
-        throw failure;
-      }
-      member.state.markFailed(failure);
-      failed.push({ ...member, failure, retryAtMs: this.#retryTime(member, failure, retries) });
-      next = this.#takeNext(untried, failed, retries);
-      if (next?.retryDelayMs !== undefined) retries += 1;
-      if (next?.member.ticket !== member.ticket) reportOutcome(failure, member.ticket);
-      this.#report(attempt, failure, next?.retryDelayMs);
       await this.#wait(next);
     }
+    const { failed, untranslatable } = group;
     const [firstFailed] = failed;
     if (!firstFailed) {
       // The caller gets the error of the model that it asked for. Fallbacks that cannot express the request are skipped.
@@ -140,31 +168,155 @@ export class RequestAttempts<T> {
       const { candidate, retryInMs } = this.#soonestBreaker;
       return new ProviderFailures(providerNameOf(candidate)).breakerOpen(candidate.model.id, retryInMs);
     }
+    if (this.#disabled)
+      return new ProviderFailures(providerNameOf(this.#disabled)).disabled(this.#disabled.model.id);
     return this.#untranslatable?.cause ?? new Error('no candidates');
   }
 
-  async #send({ state, ticket, release }: Member, attempt: Attempt): Promise<T> {
-    const { stream, finished } = this.#options;
+  /** Sends an attempt, and where it is hedged and slow, another one at the next deployment. */
+  async #send(member: Member, group: Group): Promise<Sent<T>> {
+    const { hedge } = this.#options;
+    const mayHedge = hedge && !this.#isHedged && group.candidateIndex === 0 && group.untried.length > 0;
+    if (!mayHedge) return this.#accept(await this.#attemptAt(member, this.#newAttempt(member, group)));
+    const first = this.#start(member, group);
+    const isSlow = await isPending(first, hedge.delayMs);
+    const second = isSlow ? this.#takeSecond(group) : undefined;
+    if (!second) return this.#accept(await first.sent);
+    this.#isHedged = true;
+    return this.#accept(await this.#race([first, this.#start(second, group)], group, hedge));
+  }
+
+  /** A deployment to ask beside another one; those without room now may be asked later. */
+  #takeSecond(group: Group): Member | undefined {
+    if (this.#options.signal.aborted) return undefined;
+    const untried = [...group.untried];
+    const second = this.#takeUntried(group)?.member;
+    if (!second) group.untried.push(...untried);
+    return second;
+  }
+
+  /** The first answer. The other attempt is aborted; where one fails, the other goes on. */
+  async #race(
+    [first, second]: readonly [RunningAttempt<T>, RunningAttempt<T>],
+    group: Group,
+    { onHedge }: HedgeOptions,
+  ): Promise<Sent<T>> {
+    const outcomes = new Map<RunningAttempt<T>, HedgedAttempt['outcome']>();
+    const outcomeOf = (one: RunningAttempt<T>): HedgedAttempt => ({
+      candidate: one.member.candidate,
+      outcome: outcomes.get(one) ?? 'aborted',
+    });
+    let running = await Promise.race([first.sent.then(() => first), second.sent.then(() => second)]);
+    let sent = await running.sent;
+    const other = running === first ? second : first;
+    if (!('value' in sent) && this.#isDeploymentFault(sent.error)) {
+      outcomes.set(running, 'failed');
+      const failure = this.#failureOf(sent, group);
+      if (failure) {
+        reportOutcome(failure, sent.member.ticket);
+        this.#report(sent.attempt, failure);
+      }
+      running = other;
+      sent = await other.sent;
+    } else {
+      // The other attempt is closed, whatever it returns.
+      other.abort();
+      other.member.release();
+      other.member.ticket.discard();
+    }
+    if ('value' in sent) outcomes.set(running, 'answered');
+    else if (!this.#options.signal.aborted) outcomes.set(running, 'failed');
+    onHedge([outcomeOf(first), outcomeOf(second)]);
+    return sent;
+  }
+
+  #start(member: Member, group: Group): RunningAttempt<T> {
+    const controller = new AbortController();
+    const { promise: firstByte, resolve: onFirstByte } = Promise.withResolvers<void>();
+    const attempt = { ...this.#newAttempt(member, group), signal: controller.signal, onFirstByte };
+    return {
+      member,
+      firstByte,
+      sent: this.#attemptAt(member, attempt),
+      abort: () => controller.abort(new Error('another deployment answered first')),
+    };
+  }
+
+  #newAttempt({ candidate }: Member, { candidateIndex }: Group): Attempt {
+    return { candidate, attemptNumber: this.#attemptNumber++, candidateIndex };
+  }
+
+  async #attemptAt(member: Member, attempt: Attempt): Promise<Sent<T>> {
     const startedAtMs = this.#settings.now();
-    const value = await this.#attempt(attempt);
-    ticket.markSucceeded();
-    state.markAnswered(stream, this.#settings.now() - startedAtMs);
+    try {
+      const value = await this.#attempt(attempt);
+      return { value, member, attempt, latencyMs: this.#settings.now() - startedAtMs };
+    } catch (error) {
+      return { error, member, attempt };
+    }
+  }
+
+  /** Records an answer. Its place at the deployment is free when it has ended. */
+  #accept(sent: Sent<T>): Sent<T> {
+    if (!('value' in sent)) return sent;
+    const { member, attempt, latencyMs } = sent;
+    const { stream, finished } = this.#options;
+    member.ticket.markSucceeded();
+    member.state.markAnswered(stream, latencyMs);
     this.#report(attempt);
-    void finished.then(release, release);
-    return value;
+    void finished.then(member.release, member.release);
+    return sent;
+  }
+
+  /** Whether another deployment may answer in place of one that failed so. */
+  #isDeploymentFault(error: unknown): boolean {
+    if (error instanceof UntranslatableRequest) return true;
+    return !this.#options.signal.aborted && error instanceof UpstreamFailure && isDeploymentFailure(error);
+  }
+
+  /**
+   * Records an attempt that failed.
+   * @returns the failure of the deployment; undefined where its wire cannot express the request
+   * @throws the error where no other deployment may answer
+   */
+  #failureOf({ member, attempt, error }: FailedAttempt, group: Group): UpstreamFailure | undefined {
+    member.release();
+    if (error instanceof UntranslatableRequest) {
+      member.ticket.discard();
+      this.#untranslatable ??= error;
+      group.untranslatable += 1;
+      return undefined;
+    }
+    if (this.#options.signal.aborted || !(error instanceof UpstreamFailure)) {
+      member.ticket.discard();
+      throw error;
+    }
+    if (!isDeploymentFailure(error)) {
+      reportOutcome(error, member.ticket);
+      this.#report(attempt, error);
+      throw error;
+    }
+    member.state.markFailed(error);
+    group.failed.push({
+      ...member,
+      failure: error,
+      retryAtMs: this.#retryTime(member, error, group.retries),
+    });
+    return error;
   }
 
   /** Deployments that were not tried go first; but after a failed host of a pool, another host of it is asked. */
-  #takeNext(untried: Candidate[], failed: FailedMember[], retries: number): NextAttempt | undefined {
+  #takeNext(group: Group): NextAttempt | undefined {
+    const { failed, retries } = group;
     const last = failed.at(-1);
     if (last?.failure instanceof HostFailure) {
       const sameAgain = this.#takeFailed(failed, retries, last);
       if (sameAgain) return sameAgain;
     }
-    return this.#takeUntried(untried) ?? this.#takeFailed(failed, retries);
+    return this.#takeUntried(group) ?? this.#takeFailed(failed, retries);
   }
 
-  #takeUntried(untried: Candidate[]): NextAttempt | undefined {
+  #takeUntried({ untried }: Group): NextAttempt | undefined {
     this.#options.signal.throwIfAborted();
     for (let candidate = untried.shift(); candidate; candidate = untried.shift()) {
       const member = this.#enter(candidate);
@@ -173,8 +325,12 @@ export class RequestAttempts<T> {
     return undefined;
   }
 
-  /** Takes a place at a deployment; undefined when its breaker is open or it has no room. */
+  /** Takes a place at a deployment; undefined when it is disabled, its breaker is open or it has no room. */
   #enter(candidate: Candidate): Member | undefined {
+    if (this.#isDisabled(candidate)) {
+      this.#disabled ??= candidate;
+      return undefined;
+    }
     const state = this.#settings.stateOf(candidate);
     const limits = limitsOf(candidate);
     if (state.isBusy(limits)) {
@@ -205,7 +361,7 @@ export class RequestAttempts<T> {
       const { candidate, state, ticket } = member;
       const limits = limitsOf(candidate);
       // While the breaker is open, retries would only add load.
-      if (state.breaker.isOpen || state.isBusy(limits)) continue;
+      if (state.breaker.isOpen || state.isBusy(limits) || this.#isDisabled(candidate)) continue;
       const release = state.acquire(limits);
       if (!release) continue;
       failed.splice(failed.indexOf(member), 1);
@@ -215,6 +371,11 @@ export class RequestAttempts<T> {
       };
     }
     return undefined;
+  }
+
+  /** A caller's own endpoint has no switch. */
+  #isDisabled({ model }: Candidate): boolean {
+    return this.#settings.isDisabled?.(model.provider.id, model.id) ?? false;
   }
 
   async #wait(next: NextAttempt | undefined): Promise<void> {
@@ -241,9 +402,15 @@ export class RequestAttempts<T> {
     return retryAfterMs > maxRetryDelayMs ? undefined : now() + retryAfterMs * (1 + random() / 10);
   }
 
-  #report(attempt: Attempt, failure?: UpstreamFailure, retryDelayMs?: number): void {
+  #report(
+    { candidate, attemptNumber, candidateIndex }: Attempt,
+    failure?: UpstreamFailure,
+    retryDelayMs?: number,
+  ): void {
     this.#options.onAttempt?.({
-      ...attempt,
+      candidate,
+      attemptNumber,
+      candidateIndex,
       ...(failure ? { failure } : {}),
       ...(retryDelayMs === undefined ? {} : { retryDelayMs }),
     });

@@ -5,7 +5,7 @@ import type { Limits } from '../config/types.ts';
 import type { BreakerEvent } from '../../tracing/index.ts';
 import { CircuitBreaker } from './circuit-breaker.ts';
 import { groupByModel, orderCandidates } from './deployment-order.ts';
-import { DeploymentState } from './deployment-state.ts';
+import { type DeploymentHealth, DeploymentState } from './deployment-state.ts';
 import { RequestAttempts } from './request-attempts.ts';
 import type { Attempt, Router, RoutingFacts, RunOptions } from './types.ts';
 
@@ -14,6 +14,8 @@ const maxCallers = 10_000;
 
 export interface UpstreamRouterOptions {
   readonly limits: Pick<Limits, 'retries' | 'breakerFailures' | 'breakerSecs'>;
+  /** Whether an operator disabled a model at a provider. */
+  readonly isDisabled?: (provider: string, model: string) => boolean;
   /** Called when the breaker of an operator's model opens or closes. */
   readonly onBreaker?: (event: BreakerEvent) => void;
   /** Monotonic clock, in ms. */
@@ -73,6 +75,11 @@ export class UpstreamRouter implements Router {
       finish();
       throw error;
     }
+  }
+
+  /** What is known about an operator's deployment; undefined: it was not asked since the start. */
+  healthOf(model: Model): DeploymentHealth | undefined {
+    return this.#operatorStates.get(operatorKey(model))?.state.health;
   }
 
   /** The breakers of operators' models that were asked since the start; deployments of one provider share one. */

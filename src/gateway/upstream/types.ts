@@ -53,6 +53,23 @@ export interface Attempt {
   readonly attemptNumber: number;
   /** Index of the candidate's model: 0 is the requested model, by whichever deployment. */
   readonly candidateIndex: number;
+  /** Set where another deployment may be asked at the same time: aborts this attempt alone. */
+  readonly signal?: AbortSignal;
+  /** To be called when the answer begins: then no other deployment is asked at the same time. */
+  readonly onFirstByte?: () => void;
+}
+
+/** An attempt of a hedged request. */
+export interface HedgedAttempt {
+  readonly candidate: Candidate;
+  readonly outcome: 'answered' | 'failed' | 'aborted';
+}
+
+export interface HedgeOptions {
+  /** How long the first deployment may take until its answer begins. */
+  readonly delayMs: number;
+  /** Called when it is known which attempt answers, or that none does. @param attempts the first one, and the second */
+  readonly onHedge: (attempts: readonly [HedgedAttempt, HedgedAttempt]) => void;
 }
 
 /** The result of an attempt. */
@@ -69,7 +86,9 @@ export interface RunOptions {
   readonly stream: boolean;
   /** Resolves when the answer has ended: until then it has a place at its deployment. */
   readonly finished: Promise<void>;
-  /** Called when an attempt has ended. */
+  /** Asks a second deployment of the requested model where the first one is slow; at most once for each request. */
+  readonly hedge?: HedgeOptions;
+  /** Called when an attempt has ended, unless it was aborted because another one answered. */
   readonly onAttempt?: (report: AttemptReport) => void;
 }
 

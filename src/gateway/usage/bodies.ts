@@ -1,7 +1,7 @@
 /** Response bodies of usage reports. */
 import { z } from 'zod';
 import { nanodollarsToJson } from '../catalog/bodies.ts';
-import { toUsd } from '../ledger/money.ts';
+import { parseNanodollars, toUsd } from '../ledger/money.ts';
 import { usageDimensions, type UsageDimension, type UsagePeriod } from './query.ts';
 import { sumOf, type UsageLine, type UsageTotals } from './report.ts';
 
@@ -60,3 +60,13 @@ export const toUsageBody = (
   })),
   total: toTotalsBody(sumOf(lines)),
 });
+
+export const fromUsageBody = ({ by, data }: z.infer<typeof usageSchema>): UsageLine[] =>
+  data.map((line) => ({
+    group: by.map((name) => line[name] ?? ''),
+    requests: BigInt(line.requests),
+    promptTokens: BigInt(line.prompt_tokens),
+    cachedTokens: BigInt(line.cached_tokens),
+    completionTokens: BigInt(line.completion_tokens),
+    spent: parseNanodollars(line.spend_usd),
+  }));

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { invalidRequest, type WireError } from '../../wires/core/error.ts';
 import { Violations } from '../../wires/core/violations.ts';
 import {
   daysIn,
@@ -24,6 +25,12 @@ export const usageParameters = {
     .describe('First day: 30d (today and the 29 days before; the default), 2026-01-31, or 2026-01; in UTC.'),
   until: z.string().describe('Last day: 2026-01-31 or 2026-01. Default: today.'),
 };
+
+export const tooManyLines = (): WireError =>
+  invalidRequest(`The report has more than ${maxUsageLines} lines; ask for a shorter period, or by less.`, {
+    code: 'too_many_lines',
+    param: 'by',
+  });
 
 /** @throws WireError 400 with all violations */
 export function parseUsageQuery(

@@ -10,6 +10,8 @@ export interface UsageQuery extends UsagePeriod {
   readonly keyId?: string;
   /** Only this account's usage. */
   readonly accountId?: string;
+  /** Also the usage of all accounts below it. */
+  readonly withDescendants?: boolean;
 }
 
 export interface UsageTotals {
@@ -85,12 +87,19 @@ function daysOf({ since, until }: UsagePeriod): UsagePeriod[] {
   return days;
 }
 
+/** The ids of an account and of all accounts below it. */
+const accountsFrom = (id: string) => sql`
+  with recursive below(id) as (
+    select id from gateway_accounts where id = ${id}
+    union select one.id from gateway_accounts one join below on one.parent_id = below.id
+  ) select id from below`;
+
 type Sums = Record<'requests' | 'prompt' | 'cached' | 'completion' | 'spent', bigint | number>;
 
 /** Reads at most one line more than `maxLines`, which shows that there are too many. */
 async function readPeriod(
   db: GatewayDb,
-  { by, since, until, keyId, accountId }: UsageQuery,
+  { by, since, until, keyId, accountId, withDescendants = false }: UsageQuery,
   maxLines: number | undefined,
 ): Promise<UsageLine[]> {
   const columns = by.map((dimension, index) => sql.raw(`${columnOf[dimension]} as group_${index}`));
@@ -100,7 +109,7 @@ async function readPeriod(
       cast(sum(completion_tokens) as bigint) as completion, cast(sum(spent) as bigint) as spent
     from gateway_usage where day >= ${since} and day <= ${until}
       ${keyId === undefined ? sql`` : sql`and key_id = ${keyId}`}
-      ${accountId === undefined ? sql`` : sql`and account_id = ${accountId}`}
+      ${accountId === undefined ? sql`` : sql`and account_id ${withDescendants ? sql`in (${accountsFrom(accountId)})` : sql`= ${accountId}`}`}
     group by ${sql.join(by.map((_, index) => sql.raw(String(index + 1))))}
     ${maxLines === undefined ? sql`` : sql`limit ${maxLines + 1}`}`.execute(db);
   return rows.map((row) => ({

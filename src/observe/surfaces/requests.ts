@@ -116,6 +116,8 @@ export const gatewayRequests: Surface = {
     costColumn('cost_cache_read', 'Cost of input read from a cache.'),
     costColumn('cost_cache_write', 'Cost of input written to a cache.'),
     costColumn('cost_output', 'Cost of the output.'),
+    costColumn('cost_tools', 'Cost of calls of tools that the provider ran.'),
+    costColumn('cost_hedge', 'Cost of the attempt of a hedged request that did not answer.'),
     integer('held', 'derived', 'Amount of the hold: the maximum possible cost.', {
       ...nanousd,
       ...required,

@@ -3,6 +3,8 @@ import { InputCounter, unknownSizeBytes } from '../core/input-counter.ts';
 
 /** Counts the input of messages and tools. */
 export class ChatInputCounter extends InputCounter {
+  hasAudio = false;
+
   /**
    * Counts a value as indented JSON, which chat templates write: a line break and spaces before each value and each
    * closing bracket.
@@ -53,6 +55,7 @@ export class ChatInputCounter extends InputCounter {
         this.#addNamedFile(part['file'], 'file_data');
         return;
       case 'input_audio':
+        this.hasAudio = true;
         this.#addNamedFile(part['input_audio'], 'data');
         return;
       default:

@@ -54,6 +54,7 @@ export function readConversation({ body }: ClientRequest): Conversation {
       frequencyPenalty: request.frequency_penalty,
       topLogprobs: logprobs ? (request.top_logprobs ?? 0) : undefined,
       reasoning: readReasoning(request),
+      webSearch: request.web_search_options ? true : undefined,
       user: request.user ?? request.safety_identifier,
     }),
   };

@@ -1,3 +1,4 @@
+import type { Json } from '../../util/json.ts';
 import type { UpstreamModel } from '../core/types.ts';
 import type { Effort } from '../core/types.ts';
 import type { Reasoning } from '../core/conversation.ts';
@@ -17,8 +18,18 @@ export const acceptsBothLimitMembers = ({ family, provider }: UpstreamModel): bo
   family === 'openai' || provider.wire === 'lathe';
 
 /** Whether a service tier is the one that the configured prices apply to. */
-export const isDefaultTier = (tier: unknown): boolean =>
+const isDefaultTier = (tier: unknown): boolean =>
   tier === undefined || tier === null || tier === 'auto' || tier === 'default';
+
+/**
+ * Edits `service_tier`: a tier without a price is removed. For a model with prices for several tiers the default one is named,
+ * because a provider may take another one for `auto`, as its project is set.
+ */
+export function tierEdit({ service_tier: tier }: Json, { serviceTiers = [] }: UpstreamModel): Json {
+  if (serviceTiers.some((priced) => priced === tier)) return {};
+  if (serviceTiers.length > 0) return tier === 'default' ? {} : { service_tier: 'default' };
+  return isDefaultTier(tier) ? {} : { service_tier: undefined };
+}
 
 const mistralHost = /^https?:\/\/([\w-]+\.)*mistral\.ai([:/]|$)/;
 

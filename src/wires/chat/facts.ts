@@ -50,7 +50,22 @@ export function readFacts(body: Json): RequestFacts {
         : []),
     ],
     ...counter.counts,
+    ...readMedia(body, counter),
+    ...(isRecord(body['web_search_options'])
+      ? { hostedTools: [{ tool: 'web_search', param: 'web_search_options' }] }
+      : {}),
+    serviceTier: body['service_tier'],
   };
+}
+
+function readMedia({ modalities, audio }: Json, counter: ChatInputCounter): Pick<RequestFacts, 'media'> {
+  const answers = Array.isArray(modalities) ? (modalities as unknown[]) : [];
+  const media: NonNullable<RequestFacts['media']> = [
+    ...(counter.hasAudio ? (['audio_input'] as const) : []),
+    ...(answers.includes('audio') || isRecord(audio) ? (['audio_output'] as const) : []),
+    ...(answers.includes('image') ? (['image_output'] as const) : []),
+  ];
+  return media.length > 0 ? { media } : {};
 }
 
 const isNonEmptyList = (value: unknown) => Array.isArray(value) && value.length > 0;

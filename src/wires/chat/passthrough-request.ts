@@ -6,9 +6,9 @@ import { parseOrThrow } from '../core/violations.ts';
 import {
   alwaysReportsUsage,
   resolveEffort,
-  isDefaultTier,
   maxTokensMember,
   seedMember,
+  tierEdit,
   acceptsBothLimitMembers,
 } from './dialect.ts';
 import { historyEdits } from './history.ts';
@@ -33,8 +33,7 @@ export function commonEdits(body: Json, { model, stream }: UpstreamOptions): Jso
     ...(body['model'] === model.upstream ? {} : { model: model.upstream }),
     ...((body['stream'] === true) === stream ? {} : { stream }),
     ...(stream ? usageEdits(body['stream_options'], alwaysReportsUsage(model)) : {}),
-    // Prices are configured for the default tier only.
-    ...(isDefaultTier(body['service_tier']) ? {} : { service_tier: undefined }),
+    ...tierEdit(body, model),
   };
 }
 

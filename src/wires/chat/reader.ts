@@ -89,6 +89,8 @@ export class ChunkReader extends StreamReader {
   readonly #answerCount: number;
   readonly #choiceReader = new ChoiceReader();
   readonly #otherChoices = new Map<number, ChoiceReader>();
+  /** The last tier that a chunk named: some providers do so in the first chunk only. */
+  #tier: unknown;
 
   /**
    * @param answerCount number of answers in the stream; events cover the first answer, and only the text of the others
@@ -108,6 +110,7 @@ export class ChunkReader extends StreamReader {
 
   protected readChunk(chunk: Json, events: AnswerEvent[]): void {
     const { choices } = chunk;
+    this.#tier = chunk['service_tier'] ?? this.#tier;
     // Moonshot reports usage within the choice, Groq in a member of its own.
     let usageMember: unknown =
       chunk['usage'] ?? (isRecord(chunk['x_groq']) ? chunk['x_groq']['usage'] : undefined);
@@ -117,7 +120,7 @@ export class ChunkReader extends StreamReader {
         usageMember ??= choice['usage'];
         this.#readChoice(choice, events);
       }
-    const usage = readUsage(usageMember);
+    const usage = readUsage(usageMember, this.#tier);
     if (usage) events.push({ type: 'usage', usage });
   }
 

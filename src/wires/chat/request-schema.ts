@@ -161,7 +161,7 @@ export const chatRequest = z.object({
   logit_bias: refusedMember('this model does not support logit_bias; leave it out', isEmpty),
   audio: refusedMember(textOnlyError),
   modalities: refusedMember(textOnlyError, isTextOnly),
-  web_search_options: refusedMember('this model does not search the web here; leave it out'),
+  web_search_options: z.looseObject({}, { error: 'expected an object' }).nullish(),
 });
 export type ChatRequest = z.infer<typeof chatRequest>;
 

@@ -80,6 +80,7 @@ export class ChunkWriter implements StreamWriter {
         return '';
       case 'start':
       case 'failure':
+      case 'hosted_call':
       case 'hosted_item':
         return '';
     }

@@ -36,5 +36,6 @@ export function readFacts(body: Json): RequestFacts {
     answers: prompts.length * Math.max(request.n ?? 1, request.best_of ?? 1),
     needs: [],
     ...counter.counts,
+    serviceTier: body['service_tier'],
   };
 }

@@ -36,7 +36,7 @@ export class CompletionReader extends StreamReader {
       this.#finishedChoices.add(typeof index === 'number' ? index : 0);
       if (rawReason === 'length' || rawReason === 'content_filter') this.#reason = rawReason;
     }
-    const usage = readUsage(chunk['usage']);
+    const usage = readUsage(chunk['usage'], chunk['service_tier']);
     if (usage) events.push({ type: 'usage', usage });
     if (this.isFinished) events.push(...this.finalEvents());
   }

@@ -1,4 +1,4 @@
-import type { Usage } from './types.ts';
+import type { HostedTool, Usage } from './types.ts';
 import type { WireError } from './error.ts';
 import type { Timings } from './timings-schema.ts';
 
@@ -109,6 +109,8 @@ export type AnswerEvent = EventBase &
     /** What the host did with the tools of its MCP servers; written on the Responses wire alone. */
     | { readonly type: 'hosted_item'; readonly item: HostedItem }
     | { readonly type: 'usage'; readonly usage: Usage }
+    /** The provider ran a tool that it bills by the call. Events with the same key are of one billed call. */
+    | { readonly type: 'hosted_call'; readonly tool: HostedTool; readonly key: string }
     | {
         readonly type: 'finish';
         readonly reason: FinishReason;

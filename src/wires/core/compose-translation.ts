@@ -1,3 +1,4 @@
+import { unsupported } from './error.ts';
 import type { AnswerEvent } from './answer.ts';
 import type { ClientWire, Translation, UpstreamWire } from './wire.ts';
 
@@ -7,7 +8,15 @@ import type { ClientWire, Translation, UpstreamWire } from './wire.ts';
  */
 export function composeTranslation(client: ClientWire, upstream: UpstreamWire): Translation {
   return {
-    request: (request, options) => upstream.request(client.conversation(request), options),
+    request(request, options) {
+      const conversation = client.conversation(request);
+      if (conversation.webSearch && !upstream.canSearchWeb)
+        throw unsupported(
+          'web_search_options',
+          `${options.model.id} does not search the web here; leave it out.`,
+        );
+      return upstream.request(conversation, options);
+    },
     answer(text, metadata) {
       const events = upstream.answer(text);
       return { text: JSON.stringify(client.body(events, metadata)), events };

@@ -23,6 +23,8 @@ export interface Conversation {
   readonly topLogprobs?: number;
   readonly reasoning?: Reasoning;
   readonly format: AnswerFormat;
+  /** The model may search the web, by a tool of the provider. */
+  readonly webSearch?: boolean;
   /** The caller's identifier of its user. */
   readonly user?: string;
 }

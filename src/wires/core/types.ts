@@ -17,6 +17,14 @@ export const caps = [
 ] as const;
 export type Cap = (typeof caps)[number];
 
+/** Tiers of a provider that have prices of their own. The default tier of every provider is none of them. */
+export const serviceTiers = ['flex', 'priority'] as const;
+export type ServiceTier = (typeof serviceTiers)[number];
+
+/** Tools that a provider runs and bills by the call. */
+export const hostedTools = ['web_search', 'file_search', 'code_interpreter'] as const;
+export type HostedTool = (typeof hostedTools)[number];
+
 export type Effort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max';
 
 /** A provider and its protocol. */
@@ -46,6 +54,8 @@ export interface UpstreamModel {
    * reasoning setting. Undefined: not configured; OpenAI's wires assume the usual levels, other wires use a budget.
    */
   readonly efforts: readonly Effort[] | undefined;
+  /** The tiers, other than the default one, that a request may ask for. Undefined: none. */
+  readonly serviceTiers?: readonly ServiceTier[];
 }
 
 /** Why this model answered. */
@@ -63,7 +73,19 @@ export interface Usage {
   readonly cacheRead: number;
   readonly output: number;
   readonly reasoning?: number;
+  /** Tokens of audio and images, where the provider reports them; included in `fresh`. */
+  readonly audioInput?: number;
+  readonly imageInput?: number;
+  /** Included in `output`. */
+  readonly audioOutput?: number;
+  readonly imageOutput?: number;
+  /** The tier that the provider reports to have used; undefined: the default one. */
+  readonly tier?: ServiceTier;
+  /** Calls of tools that the provider ran. */
+  readonly hostedCalls?: HostedCalls;
 }
+
+export type HostedCalls = Readonly<Partial<Record<HostedTool, number>>>;
 
 /** Whole nanodollars (1e-9 USD). */
 export interface Cost {
@@ -74,5 +96,21 @@ export interface Cost {
     readonly cache_write: bigint;
     readonly cache_read: bigint;
     readonly output: bigint;
+    /** Calls of tools that the provider ran; undefined: none. */
+    readonly tools?: bigint;
+    /** The attempt of a hedged request that did not answer; undefined: the request was not hedged. */
+    readonly hedge?: bigint;
   };
+  /** What was billed at a price of its own. The cost of tokens is part of `fresh` and `output`, that of calls of `tools`. */
+  readonly lines?: readonly CostLine[];
+  /** The tier whose prices apply; undefined: the default one. */
+  readonly tier?: ServiceTier;
+}
+
+export interface CostLine {
+  readonly item: 'audio_input' | 'image_input' | 'audio_output' | 'image_output' | HostedTool;
+  /** Tokens or calls. */
+  readonly quantity: number;
+  /** Whole nanodollars. */
+  readonly cost: bigint;
 }

@@ -1,6 +1,6 @@
 import type { Json } from '../../util/json.ts';
 import type { UpstreamModel } from './types.ts';
-import type { Cap, Cost, ReceiptReason } from './types.ts';
+import type { Cap, Cost, HostedTool, ReceiptReason } from './types.ts';
 import type { HttpError } from '../../http/error.ts';
 import type { WireError } from './error.ts';
 import type { AnswerEvent } from './answer.ts';
@@ -32,6 +32,23 @@ export interface RequestFacts {
    * The beginning of the text (up to 4 KiB), by which a pool selects the host that may have it in its KV cache.
    */
   readonly prefix: string;
+  /** Kinds of content other than text, images and files, that have prices of their own. */
+  readonly media?: readonly ('audio_input' | 'audio_output' | 'image_output')[];
+  /** Tools that the provider runs and bills by the call. */
+  readonly hostedTools?: readonly HostedToolUse[];
+  /** The caller's limit of the calls of all these tools. */
+  readonly maxHostedCalls?: number;
+  /** The tier that the request asks for, as the provider names it. */
+  readonly serviceTier?: unknown;
+}
+
+/** A tool of a request that the provider runs. */
+export interface HostedToolUse {
+  readonly tool: HostedTool;
+  /** The request member that asks for it. */
+  readonly param: string;
+  /** The largest number of its calls, where the request or the tool itself limits them. */
+  readonly maxCalls?: number;
 }
 
 /** A request as received: its text, which same-wire requests keep byte for byte, and its parsed body. */
@@ -78,7 +95,7 @@ export interface AnswerMetadata {
 /** The part of a request that its answer repeats. */
 export interface AnsweredRequest {
   readonly body: ClientRequest['body'];
-  readonly facts: Pick<RequestFacts, 'includeUsage' | 'answers'>;
+  readonly facts: Pick<RequestFacts, 'includeUsage' | 'answers' | 'hostedTools'>;
 }
 
 export interface ResidentMetadata {
@@ -125,6 +142,8 @@ export interface SseFrame {
 /** A protocol that providers use. */
 export interface UpstreamWire {
   readonly request: (conversation: Conversation, options: UpstreamOptions) => UpstreamBody;
+  /** Whether requests can be written that let the provider search the web. */
+  readonly canSearchWeb?: true;
   /** Reads a whole body of status 2xx. @throws UpstreamFailure where it is not a body of this wire */
   readonly answer: (text: string) => AnswerEvent[];
   readonly reader: () => UpstreamReader;
@@ -141,6 +160,8 @@ export interface UpstreamOptions {
   readonly stream: boolean;
   /** Maximum number of tokens of the answer: the caller's limit or the default. Always sent. */
   readonly maxTokens: number;
+  /** Maximum number of calls of tools that the provider runs; undefined: the caller's own limit applies, or none. */
+  readonly maxHostedCalls?: number;
   /** Additional members of the body, in the format of the wire; chat only. */
   readonly extraMembers?: Readonly<Record<string, unknown>>;
 }

@@ -80,7 +80,8 @@ export class GoogleReader implements UpstreamReader {
   }
 
   *#readCandidate(candidate: Json): Generator<AnswerEvent> {
-    const { content, finishReason: reason, logprobsResult } = candidate;
+    const { content, finishReason: reason, logprobsResult, groundingMetadata } = candidate;
+    if (isRecord(groundingMetadata)) yield* readSearches(groundingMetadata);
     const parts = isRecord(content) && Array.isArray(content['parts']) ? content['parts'] : [];
     let logprobs = readLogprobs(logprobsResult);
     for (const part of parts as unknown[]) {
@@ -155,6 +156,13 @@ export class GoogleReader implements UpstreamReader {
     const error = new WireError(502, 'upstream_error', `${problem}; try again.`, { code: 'upstream_failed' });
     return { type: 'failure', error, isRetryable: true };
   }
+}
+
+/** The searches of a grounded answer. Several chunks may name the same one. */
+function* readSearches({ webSearchQueries: queries }: Json): Generator<AnswerEvent> {
+  for (const query of Array.isArray(queries) ? (queries as unknown[]) : [])
+    if (typeof query === 'string' && query !== '')
+      yield { type: 'hosted_call', tool: 'web_search', key: query };
 }
 
 const hasParts = (candidates: unknown): boolean =>

@@ -26,6 +26,7 @@ export const google: UpstreamWire = {
       text: writeBodyText(conversation, options),
     };
   },
+  canSearchWeb: true,
   answer: readAnswer,
   reader: () => new GoogleReader(),
   failure: classifyFailure,

@@ -8,7 +8,7 @@ import { reduceSchema } from './schema.ts';
 
 /** Writes a conversation as a Gemini request. @throws WireError 400 for content that Google does not support */
 export function writeRequestBody(conversation: Conversation, options: UpstreamOptions): Json {
-  const { tools, toolChoice, parallelToolCalls } = conversation;
+  const { tools, toolChoice, parallelToolCalls, webSearch } = conversation;
   if (parallelToolCalls === false && tools.length > 0 && toolChoice !== 'none')
     throw unsupported(
       'parallel_tool_calls',
@@ -16,11 +16,14 @@ export function writeRequestBody(conversation: Conversation, options: UpstreamOp
     );
   return {
     ...writeContents(conversation.messages, hasThinkingLevels(options)),
-    ...(tools.length === 0
+    ...(tools.length === 0 && !webSearch
       ? {}
       : {
-          tools: [{ functionDeclarations: tools.map(writeFunctionDeclaration) }],
-          ...toolConfig(toolChoice),
+          tools: [
+            ...(tools.length === 0 ? [] : [{ functionDeclarations: tools.map(writeFunctionDeclaration) }]),
+            ...(webSearch ? [{ googleSearch: {} }] : []),
+          ],
+          ...(tools.length === 0 ? {} : toolConfig(toolChoice)),
         }),
     generationConfig: generationConfig(conversation, options),
   };

@@ -1,4 +1,4 @@
-import type { Json } from '../../util/json.ts';
+import { isRecord, type Json } from '../../util/json.ts';
 import type { Usage } from '../core/types.ts';
 
 const members = [
@@ -15,6 +15,8 @@ const members = [
  */
 export class UsageReader {
   readonly #counts = new Map<string, number>();
+  /** The last counts by modality of each list of details. */
+  readonly #details = new Map<string, ReadonlyMap<unknown, number>>();
 
   /** Returns undefined where the metadata contains no count. */
   read(metadata: Json): Usage | undefined {
@@ -24,6 +26,10 @@ export class UsageReader {
       if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) continue;
       this.#counts.set(name, value);
       hasCounts = true;
+    }
+    for (const name of detailMembers) {
+      const list = metadata[name];
+      if (Array.isArray(list)) this.#details.set(name, readDetails(list));
     }
     return hasCounts ? this.#usage() : undefined;
   }
@@ -40,6 +46,43 @@ export class UsageReader {
       cacheRead,
       output: countOf('candidatesTokenCount') + countOf('thoughtsTokenCount'),
       reasoning: countOf('thoughtsTokenCount'),
+      ...this.#media(),
     };
   }
+
+  /** Tokens of audio and images; those of cached input have the price of the cache. */
+  #media(): Partial<Usage> {
+    const tokens = (list: (typeof detailMembers)[number], modality: string) =>
+      this.#details.get(list)?.get(modality) ?? 0;
+    const fresh = (modality: string) =>
+      tokens('promptTokensDetails', modality) +
+      tokens('toolUsePromptTokensDetails', modality) -
+      tokens('cacheTokensDetails', modality);
+    const counts = {
+      audioInput: fresh('AUDIO'),
+      imageInput: fresh('IMAGE'),
+      audioOutput: tokens('candidatesTokensDetails', 'AUDIO'),
+      imageOutput: tokens('candidatesTokensDetails', 'IMAGE'),
+    };
+    return Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
+  }
+}
+
+const detailMembers = [
+  'promptTokensDetails',
+  'toolUsePromptTokensDetails',
+  'cacheTokensDetails',
+  'candidatesTokensDetails',
+] as const;
+
+/** @returns tokens by modality */
+function readDetails(list: readonly unknown[]): ReadonlyMap<unknown, number> {
+  const counts = new Map<unknown, number>();
+  for (const entry of list) {
+    if (!isRecord(entry)) continue;
+    const { modality, tokenCount } = entry;
+    if (typeof tokenCount === 'number' && Number.isFinite(tokenCount) && tokenCount > 0)
+      counts.set(modality, (counts.get(modality) ?? 0) + tokenCount);
+  }
+  return counts;
 }

@@ -4,7 +4,7 @@ import { invalidRequest } from '../core/error.ts';
 import type { RequestFacts } from '../core/wire.ts';
 import { Violations } from '../core/violations.ts';
 import { threadUnsupportedCode } from './frames.ts';
-import { toList, refuseProviderTool, refuseUnpriced } from './unpriced.ts';
+import { readHostedTools, toList, refuseProviderTool, refuseUnpriced } from './unpriced.ts';
 
 /** File size assumed for a document that is not in the request itself: the provider's request limit. */
 const assumedFileBytes = 32 * 1024 * 1024;
@@ -35,6 +35,8 @@ export function readFacts(body: Json): RequestFacts {
     violations.add('tools', 'expected an array of tools');
   refuseUnpriced(body, violations);
 
+  const hostedTools = readHostedTools(toList(tools), violations);
+
   const counter = new MessagesInputCounter(violations);
   if (body.system !== undefined && body.system !== null) counter.addContent(body.system, 'system');
   toList(messages).forEach((message, n) => counter.addMessage(message, `messages.${n}`));
@@ -59,6 +61,8 @@ export function readFacts(body: Json): RequestFacts {
     answers: 1,
     needs,
     ...counter.counts,
+    ...(hostedTools.length > 0 ? { hostedTools } : {}),
+    serviceTier: body.service_tier,
   };
 }
 

@@ -1,3 +1,4 @@
+import { isRecord, type Json } from '../../util/json.ts';
 import type { UpstreamModel } from '../core/types.ts';
 import { editMembers } from '../core/json-edit.ts';
 import type {
@@ -9,6 +10,7 @@ import type {
 } from '../core/wire.ts';
 import { errorFrame, sseFrame, receiptFrame } from './frames.ts';
 import { MessagesReader } from './reader.ts';
+import { isWebSearch } from './unpriced.ts';
 import { anthropicMessages } from './upstream.ts';
 
 /**
@@ -16,7 +18,7 @@ import { anthropicMessages } from './upstream.ts';
  * and beta headers; usage is read in passing.
  */
 export const messagesPassthrough: Translation = {
-  request({ text, body, header }, { model, maxTokens }) {
+  request({ text, body, header }, { model, maxTokens, maxHostedCalls }) {
     const version = header('anthropic-version');
     const beta = filterBetaFeatures(header('anthropic-beta'), model);
     return {
@@ -29,6 +31,7 @@ export const messagesPassthrough: Translation = {
       text: editMembers(text, {
         model: model.upstream,
         ...(body.max_tokens === maxTokens ? {} : { max_tokens: maxTokens }),
+        ...toolEdits(body, maxHostedCalls),
       }),
     };
   },
@@ -36,6 +39,16 @@ export const messagesPassthrough: Translation = {
   stream: (metadata) => new PassthroughStream(metadata),
   failure: anthropicMessages.failure,
 };
+
+/** Limits the searches of a request that does not limit them itself. */
+function toolEdits({ tools }: Json, maxHostedCalls: number | undefined): Json {
+  if (maxHostedCalls === undefined || !Array.isArray(tools)) return {};
+  return {
+    tools: (tools as unknown[]).map((tool) =>
+      isRecord(tool) && isWebSearch(tool) ? { ...tool, max_uses: tool.max_uses ?? maxHostedCalls } : tool,
+    ),
+  };
+}
 
 /**
  * The maximum cost is computed with the context window of the catalog, so the caller may not extend the window.

@@ -1,4 +1,6 @@
 import { isRecord, type Json } from '../../util/json.ts';
+import type { HostedToolUse } from '../core/wire.ts';
+import { isCallCount, maxCallCount } from '../core/hosted-calls.ts';
 import type { Violations } from '../core/violations.ts';
 
 /**
@@ -53,13 +55,31 @@ export function refuseUnpriced(body: Json, violations: Violations): void {
     const value = body[name];
     if (value !== undefined && value !== null && !isHarmless(value)) violations.addUnsupported(name, reason);
   }
-  toList(body.tools).forEach((tool, n) => refuseProviderTool(tool, `tools.${n}`, violations));
+  toList(body.tools).forEach((tool, n) => {
+    if (!isWebSearch(tool)) refuseProviderTool(tool, `tools.${n}`, violations);
+  });
   const edits = isRecord(body.context_management) ? toList(body.context_management.edits) : [];
   edits.forEach((edit, n) => {
     if (isRecord(edit) && typeof edit.type === 'string' && edit.type.startsWith('compact')) {
       const reason = `'${edit.type}' has no bound on its cost here; shorten the conversation yourself`;
       violations.addUnsupported(`context_management.edits.${n}.type`, reason);
     }
+  });
+}
+
+/** The web search that is billed by the search alone: later versions also run code. */
+export const isWebSearch = (tool: unknown): boolean => isRecord(tool) && tool.type === 'web_search_20250305';
+
+/** The tools that the provider runs and bills by the call. */
+export function readHostedTools(tools: readonly unknown[], violations: Violations): HostedToolUse[] {
+  return tools.flatMap((tool, n): HostedToolUse[] => {
+    if (!isRecord(tool) || !isWebSearch(tool)) return [];
+    const param = `tools.${n}.type`;
+    const { max_uses: maxCalls } = tool;
+    if (maxCalls === undefined || maxCalls === null) return [{ tool: 'web_search', param }];
+    if (isCallCount(maxCalls)) return [{ tool: 'web_search', param, maxCalls }];
+    violations.add(`tools.${n}.max_uses`, `expected a whole number from 1 to ${maxCallCount}`);
+    return [];
   });
 }
 

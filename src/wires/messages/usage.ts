@@ -1,6 +1,7 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { AnswerEvent } from '../core/answer.ts';
-import type { Usage } from '../core/types.ts';
+import { readServiceTier } from '../core/billed-details.ts';
+import type { ServiceTier, Usage } from '../core/types.ts';
 
 export const noUsage: Usage = { fresh: 0, cacheWrite: 0, cacheWrite1h: 0, cacheRead: 0, output: 0 };
 
@@ -25,6 +26,8 @@ export class UsageMeter {
   #cacheWritten5m = 0;
   #cacheWritten1h = 0;
   #reasoning: number | undefined;
+  #searches = 0;
+  #tier: ServiceTier | undefined;
   #separateUsage: Usage = noUsage;
   #isKnown = false;
 
@@ -45,6 +48,9 @@ export class UsageMeter {
     }
     if (isRecord(report.output_tokens_details))
       this.#reasoning = countOr(report.output_tokens_details.thinking_tokens, this.#reasoning);
+    if (isRecord(report.server_tool_use))
+      this.#searches = countOr(report.server_tool_use.web_search_requests, this.#searches);
+    if (typeof report.service_tier === 'string') this.#tier = readServiceTier(report.service_tier);
     if (Array.isArray(report.iterations)) this.#separateUsage = sumSeparateIterations(report.iterations);
     return this.#isKnown ? this.#usage() : undefined;
   }
@@ -60,6 +66,8 @@ export class UsageMeter {
       cacheRead: this.#cacheRead + separate.cacheRead,
       output: this.#output + separate.output,
       ...(this.#reasoning === undefined ? {} : { reasoning: this.#reasoning }),
+      ...(this.#searches > 0 ? { hostedCalls: { web_search: this.#searches } } : {}),
+      ...(this.#tier ? { tier: this.#tier } : {}),
     };
   }
 }

@@ -105,6 +105,7 @@ export class MessagesWriter implements StreamWriter {
         this.#finish = event;
         return this.#start() + this.#close();
       case 'failure':
+      case 'hosted_call':
       case 'hosted_item':
         return '';
     }

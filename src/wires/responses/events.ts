@@ -168,6 +168,7 @@ export class ResponseEvents {
       case 'start':
       case 'progress':
       case 'usage':
+      case 'hosted_call':
       case 'failure':
         return [];
     }

@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { isRecord, type Json } from '../../util/json.ts';
 import { optionalInteger } from '../core/members.ts';
+import { isCallCount, maxCallCount } from '../core/hosted-calls.ts';
+import { readHostedTools } from './hosted-tools.ts';
 import type { RequestFacts } from '../core/wire.ts';
 import { routedFacts, routedMembers } from '../chat/request-schema.ts';
 import { describeType } from '../core/json.ts';
@@ -22,6 +24,10 @@ export function readFacts(body: Json): RequestFacts {
   if (typeof input === 'string') counter.addPart(input);
   else if (Array.isArray(input)) input.forEach((item, index) => countItem(counter, item, index, violations));
   else violations.add('input', `expected a text or an array of items, got ${describeType(input)}`);
+  const hostedTools = readHostedTools(tools);
+  const { max_tool_calls: maxHostedCalls } = body;
+  if (hostedTools.length > 0 && maxHostedCalls != null && !isCallCount(maxHostedCalls))
+    violations.add('max_tool_calls', `expected a whole number from 1 to ${maxCallCount}`);
   const format = isRecord(body['text']) ? body['text']['format'] : undefined;
   countTools(counter, tools, format, violations);
   violations.throwIfAny();
@@ -37,6 +43,9 @@ export function readFacts(body: Json): RequestFacts {
         : []),
     ],
     ...counter.counts,
+    ...(hostedTools.length > 0 ? { hostedTools } : {}),
+    ...(isCallCount(maxHostedCalls) ? { maxHostedCalls } : {}),
+    serviceTier: body['service_tier'],
   };
 }
 

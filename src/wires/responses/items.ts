@@ -70,7 +70,7 @@ export class OutputItemReader {
       case 'reasoning':
         return [...this.#readReasoning(item), ...readEncryptedReasoning(item)];
       default:
-        return [];
+        return readHostedCall(item);
     }
   }
 
@@ -88,6 +88,26 @@ export class OutputItemReader {
     const form = content.length > 0 ? 'content' : 'summary';
     const parts = form === 'content' ? content : toRecords(item['summary']);
     return parts.flatMap((part, partIndex) => this.addReasoning(form, partIndex, textOf(part['text'])));
+  }
+}
+
+/**
+ * The billed call of an item of a tool that the provider ran. Of a web search, its searches are billed, and not the pages
+ * that it opens; code runs are billed by their container.
+ */
+function readHostedCall({ type, id, action, container_id: container }: Json): AnswerEvent[] {
+  const key = textOf(id);
+  switch (type) {
+    case 'web_search_call':
+      return isRecord(action) && typeof action['type'] === 'string' && action['type'] !== 'search'
+        ? []
+        : [{ type: 'hosted_call', tool: 'web_search', key }];
+    case 'file_search_call':
+      return [{ type: 'hosted_call', tool: 'file_search', key }];
+    case 'code_interpreter_call':
+      return [{ type: 'hosted_call', tool: 'code_interpreter', key: textOf(container) || key }];
+    default:
+      return [];
   }
 }
 

@@ -1,7 +1,7 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { HttpError } from '../../http/error.ts';
 import type { AnswerEvent } from '../core/answer.ts';
-import { resolveEffort, isDefaultTier } from '../chat/dialect.ts';
+import { resolveEffort, tierEdit } from '../chat/dialect.ts';
 import { editMembers } from '../core/json-edit.ts';
 import type {
   AnswerMetadata,
@@ -36,7 +36,8 @@ function editRequest({ text, body }: ClientRequest, options: UpstreamOptions): U
     ...(body['max_output_tokens'] === maxTokens ? {} : { max_output_tokens: maxTokens }),
     ...((body['stream'] === true) === stream ? {} : { stream }),
     ...storeEdits(body, options),
-    ...tierEdits(body),
+    ...tierEdit(body, model),
+    ...(options.maxHostedCalls === undefined ? {} : { max_tool_calls: options.maxHostedCalls }),
     ...streamOptionEdits(body),
     ...reasoningEdits(body, options),
     ...inputEdits(text, body, options),
@@ -56,10 +57,6 @@ function storeEdits(body: Json, { model }: UpstreamOptions): Json {
   const needsEncrypted = model.caps.has('reasoning') && !include.includes(encryptedReasoning);
   return { store: false, ...(needsEncrypted ? { include: [...include, encryptedReasoning] } : {}) };
 }
-
-/** Prices are configured for the default tier only. */
-const tierEdits = ({ service_tier: tier }: Json): Json =>
-  isDefaultTier(tier) ? {} : { service_tier: undefined };
 
 /** `include_usage` is a member of the gateway; this wire always reports usage. */
 function streamOptionEdits(body: Json): Json {
@@ -98,8 +95,12 @@ function inputEdits(text: string, body: Json, { model }: UpstreamOptions): Json 
   return remaining.length === body['input'].length ? {} : { input: remaining };
 }
 
-/** Events that only repeat deltas are not parsed: the last event contains what is needed of them. */
-const isRedundant = (name: string): boolean => name === 'response.output_item.done' || !isKnownEvent(name);
+/**
+ * Events that only repeat deltas are not parsed: the last event contains what is needed of them. A tool that the provider ran
+ * is read at once, because it is billed also where the last event never arrives.
+ */
+const isRedundant = (name: string, hasHostedTools: boolean): boolean =>
+  (name === 'response.output_item.done' && !hasHostedTools) || !isKnownEvent(name);
 
 class PassthroughStream implements StreamTranslation {
   readonly #metadata: AnswerMetadata;
@@ -112,9 +113,11 @@ class PassthroughStream implements StreamTranslation {
   /** Whether the caller received the last event. */
   #isComplete = false;
   #isOver = false;
+  readonly #hasHostedTools: boolean;
 
   constructor(metadata: AnswerMetadata) {
     this.#metadata = metadata;
+    this.#hasHostedTools = metadata.request.facts.hostedTools !== undefined;
   }
 
   push(frame: SseFrame): { readonly text: string; readonly events: AnswerEvent[] } {
@@ -122,7 +125,8 @@ class PassthroughStream implements StreamTranslation {
     const { event: name, data, raw } = frame;
     // Anything after the last event is ignored.
     if (this.#isComplete && data !== '[DONE]') return { text: '', events: [] };
-    const isSkipped = name !== undefined && isRedundant(name) && !this.#reader.isFailing;
+    const isSkipped =
+      name !== undefined && isRedundant(name, this.#hasHostedTools) && !this.#reader.isFailing;
     const events = isSkipped ? [] : this.#reader.push(frame);
     if (!isSkipped && (this.#reader.isFailing || events.some(({ type }) => type === 'failure'))) {
       // Reported by `fail`, without secrets of the provider.

@@ -145,7 +145,7 @@ export class ResponseReader implements UpstreamReader {
 }
 
 const toUsageEvents = (response: Json): AnswerEvent[] => {
-  const usage = readUsage(response['usage']);
+  const usage = readUsage(response);
   return usage ? [{ type: 'usage', usage }] : [];
 };
 

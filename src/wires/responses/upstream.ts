@@ -48,7 +48,7 @@ function readAnswer(text: string): AnswerEvent[] {
     );
     events.push(...reader.begin(item), ...reader.end(item));
   }
-  const usage = readUsage(response['usage']);
+  const usage = readUsage(response);
   if (usage) events.push({ type: 'usage', usage });
   const { status, error } = response;
   const hasEnded = status === undefined || status === 'completed' || status === 'incomplete';

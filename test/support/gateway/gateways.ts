@@ -42,9 +42,15 @@ ${cardOf(card)}
 }
 
 /** A gateway in its own process, started from the sources. Resolves when it serves. */
-export async function gatewayProcess(config: string, database: string, more: readonly string[] = []) {
+export async function gatewayProcess(
+  config: string,
+  database: string,
+  more: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+) {
   const child = startGateway(['serve', '--config', config, '--database', database, '--port', '0', ...more], {
     HOUSE_KEY: 'sk-house',
+    ...env,
   });
   const [, url = ''] = await child.waitFor('stdout', /lathe gateway ready on (http:\/\/[^\s:]+:\d+)/);
   return { ...child, output: child.output, url };

@@ -10,6 +10,8 @@ import { up as configVersions } from './008-config-versions.ts';
 import { up as usageDays } from './009-usage-days.ts';
 import { up as cache } from './010-cache.ts';
 import { up as archives } from './011-archives.ts';
+import { up as requestDetails } from './012-request-details.ts';
+import { up as disabledDeployments } from './013-disabled-deployments.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -24,4 +26,6 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '009-usage-days': { up: usageDays },
   '010-cache': { up: cache },
   '011-archives': { up: archives },
+  '012-request-details': { up: requestDetails },
+  '013-disabled-deployments': { up: disabledDeployments },
 };
