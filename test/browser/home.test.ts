@@ -14,6 +14,7 @@ import { scriptedOpenAi } from '../support/scripted-openai.ts';
 
 const run = promisify(execFile);
 const toy = join(repository, 'test/fixtures/architectures/qwen3/model.gguf');
+const reranker = join(repository, 'test/fixtures/rerankers/bert-reranker/model.gguf');
 
 /** A run that waits at a gate for input before its first step. */
 const gated = `[ensemble]
@@ -53,6 +54,7 @@ describe.skipIf(noBrowser !== undefined)(`home and models in a browser ${noBrows
     const dataDir = freshDataDir();
     mkdirSync(join(dataDir, 'models'));
     cpSync(toy, join(dataDir, 'models/toy.gguf'));
+    cpSync(reranker, join(dataDir, 'models/ranker.gguf'));
     writeFileSync(join(dataDir, 'models/broken.gguf'), 'GGUF');
     const config = join(dataDir, 'host.toml');
     writeFileSync(config, `[gateway]\nurl = "${gateway.url}"\n`);
@@ -185,7 +187,12 @@ describe.skipIf(noBrowser !== undefined)(`home and models in a browser ${noBrows
     const selected = dialog.getByRole('option', { selected: true });
     const path = () => page.evaluate(() => location.pathname + location.search);
     const search = async (text: string) => {
-      await page.keyboard.press('Control+k');
+      // The page may be drawn before it listens to keys.
+      const press = async () => {
+        if ((await dialog.count()) === 0) await page.keyboard.press('Control+k');
+        return await dialog.count();
+      };
+      await expect.poll(press).toBe(1);
       await dialog.getByRole('combobox').waitFor();
       await page.keyboard.type(text);
     };
@@ -209,7 +216,11 @@ describe.skipIf(noBrowser !== undefined)(`home and models in a browser ${noBrows
     await page.keyboard.press('ArrowUp');
     await page.keyboard.press('ArrowUp');
     await expect.poll(() => selected.textContent()).toBe('Browser demo');
-    expect(await seriousViolations(page)).toEqual([]);
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme });
+      await expect.poll(() => page.locator('html').getAttribute('data-theme')).toBe(colorScheme);
+      expect(await seriousViolations(page)).toEqual([]);
+    }
     expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(
       0,
     );
@@ -229,6 +240,11 @@ describe.skipIf(noBrowser !== undefined)(`home and models in a browser ${noBrows
     await row('lathe-tiny').getByText('resident').waitFor();
     await row('broken').getByText('cannot be used').waitFor();
     await row('toy').getByText('fits', { exact: true }).waitFor();
+    await row('ranker').getByText('reranking', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Load ranker' }).click();
+    await row('ranker').getByText('takes').waitFor();
+    await page.getByRole('button', { name: 'Close ranker' }).click();
+    await page.getByRole('button', { name: 'Load ranker' }).waitFor();
     expect(await row('broken').getByRole('button', { name: 'Load broken' }).count()).toBe(0);
     expect(
       await row('lathe-tiny')

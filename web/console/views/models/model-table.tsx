@@ -165,10 +165,5 @@ const Fit = ({ fit, needs, memory_bytes: taken }: HostModel) => (
   </div>
 );
 
-/** A reranker has no request without input, so it is loaded by the first one that names it. */
-const canLoad = ({ role, kind, fit }: HostModel, loading: HostModels['loading']): boolean =>
-  loading !== 'none' &&
-  role === null &&
-  (kind === 'generate' || kind === 'embed') &&
-  fit.verdict !== 'unusable' &&
-  fit.verdict !== 'too_large';
+const canLoad = ({ role, fit }: HostModel, loading: HostModels['loading']): boolean =>
+  loading !== 'none' && role === null && fit.verdict !== 'unusable' && fit.verdict !== 'too_large';

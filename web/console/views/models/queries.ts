@@ -34,10 +34,9 @@ export const loadModel = (model: HostModel): Promise<Response> => sendWithoutInp
 /** Closes a model that was loaded beside the resident one, after its requests. */
 export const closeModel = (model: HostModel): Promise<Response> => sendWithoutInput(model, { keep_alive: 0 });
 
-const sendWithoutInput = ({ name, kind }: HostModel, more: object): Promise<Response> =>
-  kind === 'embed'
-    ? send('POST', '/api/embed', { model: name, input: [], ...more })
-    : send('POST', '/api/generate', { model: name, stream: false, ...more });
+/** Models of every kind are loaded so, also those that only embed or rank. */
+const sendWithoutInput = ({ name }: HostModel, more: object): Promise<Response> =>
+  send('POST', '/api/generate', { model: name, stream: false, ...more });
 
 export const removeModel = ({ name }: HostModel): Promise<Response> =>
   send('DELETE', '/api/delete', { model: name });
