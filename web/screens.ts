@@ -10,6 +10,7 @@ import { freshDataDir, repository, startHost } from '../test/support/host.ts';
 const views: Readonly<Record<string, string>> = {
   home: 'console',
   chat: 'console/chat',
+  models: 'console/models',
   lab: 'console/lab',
   'lab-kernels': 'console/lab/kernels',
   'lab-bench': 'console/lab/bench',

@@ -4,12 +4,12 @@ import type { Engine, EngineOptions } from '../engine/index.ts';
 import type { KernelHistory } from '../lab/types.ts';
 import type { Lab } from '../lab/types.ts';
 import type { LoadParams } from '../planes/model-pool.ts';
+import type { ModelRole } from '../planes/model-store.ts';
 import type { LoadedModel } from '../planes/resident.ts';
 import { progressBar } from './progress.ts';
 import { errorMessage } from '../util/error-message.ts';
 import { StartError } from './start-error.ts';
 import type { CliContext } from './cli-context.ts';
-import type { ModelRole } from './store/model-role.ts';
 
 const closeTimeoutMs = 1500;
 

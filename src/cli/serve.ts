@@ -33,6 +33,7 @@ import { checkAliases } from './model-aliases.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from '../terminal/printable.ts';
 import { ModelLoader } from './model-loader.ts';
+import { modelMemoryBytes } from './model-memory.ts';
 import { portError } from './port-error.ts';
 import { describeModel, readyLine } from './ready-line.ts';
 import { DataDirStore } from './store/data-dir-store.ts';
@@ -218,6 +219,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const facts = {
     resident,
     store,
+    modelMemoryBytes: () => modelMemoryBytes(resident.engine, options.resident_bytes),
     served,
     version,
     endpointId,

@@ -29,12 +29,24 @@ export interface ModelRow extends StoredModel {
   readonly architecture: string;
   readonly parameters: number;
   readonly quantization: string;
+  /** Undefined where the header cannot be read. */
+  readonly kind: ModelInfo['kind'] | undefined;
+  /** Memory for one sequence at the default context, and that context in tokens; undefined where it is not known. */
+  readonly memory: { readonly context: number; readonly bytes: number } | undefined;
+  /** Whether its files are in the data directory: not those of the embedded model and of models from elsewhere. */
+  readonly isStored: boolean;
   /** Why the model cannot be served, as a sentence. */
   readonly problem: string | undefined;
 }
 
+/**
+ * What a model that is loaded or being loaded is to the host: the resident one, the one of `--embedding-model`, one that
+ * was loaded beside the resident one, or the draft model of one.
+ */
+export type ModelRole = 'main' | 'embedding' | 'further' | 'draft';
+
 /** A model with the contents of its header. */
-export interface ModelCard extends ModelRow {
+export interface ModelCard extends Omit<ModelRow, 'kind'> {
   /** Long lists are null unless the whole header was requested. */
   readonly metadata: ReadonlyMap<string, unknown>;
   /** Whether the model supports fill-in-the-middle. */
@@ -78,6 +90,8 @@ export interface ModelStore {
   /** @param includeLists include every list of the header */
   readCard(model: StoredModel, includeLists?: boolean): Promise<ModelCard>;
   readDefaults(model: StoredModel): Promise<ModelDefaults>;
+  /** The role of the model at a location; undefined where it is not in use. */
+  roleOf(location: string): ModelRole | undefined;
   /** Downloads a model or resumes its download. Concurrent calls for the same model share one download. */
   pull(reference: string, listener: PullListener, signal: AbortSignal): Promise<StoredModel>;
   remove(model: StoredModel): Promise<void>;

@@ -26,6 +26,8 @@ export interface HostFacts {
   readonly resident: Resident;
   readonly store: ModelStore;
   /** Counters of served completions; one of the trace sinks. */
+  /** Memory in bytes for all models; undefined where it is not known, as on most GPUs. */
+  readonly modelMemoryBytes?: () => number | undefined;
   readonly served: ServedCounters;
   readonly version: string;
   /** Further metrics of `/metrics`. */
@@ -87,7 +89,15 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
     createHealthPlane(resident, names),
     createReadyPlane(resident, facts.draining),
     createMetricsPlane(metricsOptions(facts)),
-    createHostPlane({ resident, served, version, endpointId, capabilities: names, agent: agent?.facts }),
+    createHostPlane({
+      resident,
+      served,
+      version,
+      endpointId,
+      capabilities: names,
+      agent: agent?.facts,
+      models: { store, memoryBytes: facts.modelMemoryBytes ?? (() => undefined) },
+    }),
     // Must precede the `/v1` plane, because the first matching prefix determines the error envelope.
     messagesPlane(resident),
     llamaCppPlane({ resident, store, version, planes: names }),

@@ -169,6 +169,17 @@ export class Resident {
     return this.canLoad && (this.#otherModels.places?.count ?? 1) > 1;
   }
 
+  /** What a request that names another stored model does: nothing, replace the resident model, or load beside it. */
+  get loading(): 'none' | 'replace' | 'beside' {
+    if (!this.canLoad) return 'none';
+    return this.keepsSeveral ? 'beside' : 'replace';
+  }
+
+  /** Whether another model may take the place of the resident one. */
+  get canReplaceResident(): boolean {
+    return this.canLoad && (this.#otherModels.places?.canReplaceMain ?? true);
+  }
+
   setReady(engine: Engine, more: Omit<LoadedModel, 'engine'> & { location?: string } = {}): void {
     const { location = engine.model.id, ...resources } = more;
     this.#isStarting = false;

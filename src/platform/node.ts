@@ -50,12 +50,15 @@ export const nodePlatform = (
       digest: () => hash.digest('hex'),
     };
   },
-  memoryBytes() {
-    // Uses the container's limit if there is one, and leaves some memory for other processes.
-    const limit = process.constrainedMemory();
-    return 0.8 * (limit > 0 ? Math.min(limit, totalmem()) : totalmem());
-  },
+  memoryBytes: usableMemoryBytes,
 });
+
+/** Memory of the machine for models, in bytes: a part of its container's, where it is in one. */
+export function usableMemoryBytes(): number {
+  // The rest is left for other processes.
+  const limit = process.constrainedMemory();
+  return 0.8 * (limit > 0 ? Math.min(limit, totalmem()) : totalmem());
+}
 
 const readWgsl = async (): Promise<Map<string, string>> => {
   const folder = join(packageRoot(), 'wgsl');

@@ -10,6 +10,7 @@ import { everyNth } from '../support/tier.ts';
 const views = [
   '',
   'chat',
+  'models',
   'lab',
   'lab/kernels',
   'lab/bench',
@@ -152,6 +153,11 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     expect(page.url()).toMatch(/\/console\/lab\?/);
     await page.waitForLoadState('networkidle');
     expect(await page.getByRole('dialog').count(), 'the token is not asked for twice').toBe(0);
+    await page.getByRole('link', { name: 'lathe, home' }).click();
+    await page.getByText('Required: this host is reachable from other machines.').waitFor();
+    const program = page.getByRole('region', { name: 'Request with curl' });
+    expect(await program.textContent()).toContain('-H "Authorization: Bearer $LATHE_TOKEN"');
+    await page.goBack();
     expect(faults().filter((fault) => !/status of 401/.test(fault))).toEqual([]);
     const kept = await page.evaluate(
       () => [localStorage, sessionStorage].map((storage) => JSON.stringify(storage)).join() + document.cookie,

@@ -16,7 +16,7 @@ const outside =
 /** Every operation of the host, by its accepted scopes. */
 const expected: Readonly<Record<string, string>> = {
   none: 'getHealth getReady getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
-  read: `getMetrics getHostInfo getHostTelemetry getHostSessions getHostServed getHostHarnesses
+  read: `getMetrics getHostInfo getHostModels getHostTelemetry getHostSessions getHostServed getHostHarnesses
     listSurfaces getSurfaceSchema queryObserved askQuestion listRacks getRack
     getLabGraph getLabParts getLabKernels getLabKernel listLabKernelVersions listLabOps getLabStub getLabParityMode
     listLabBenches listLabConfigs getLabConfig`,

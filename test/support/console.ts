@@ -12,13 +12,14 @@ interface Options {
   readonly dataDir?: string;
   /** Uses a scripted engine instead of the embedded model; passed to test/support/scripted-host.ts. */
   readonly script?: Readonly<Record<string, unknown>>;
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Starts a host process with a model, and a browser for its console. */
-export async function openConsole({ args = [], dataDir = freshDataDir(), script }: Options = {}) {
+export async function openConsole({ args = [], dataDir = freshDataDir(), script, env }: Options = {}) {
   buildHost();
   const all = ['--gpu', '--port', '0', '--data-dir', dataDir, ...args];
-  const host = script ? startScriptedHost(all, script) : startHost(all);
+  const host = script ? startScriptedHost(all, script, env) : startHost(all, env);
   const [url, browser] = await Promise.all([host.url(), TestBrowser.open()]).catch(async (error: unknown) => {
     await host.end();
     throw error;

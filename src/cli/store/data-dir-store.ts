@@ -6,6 +6,7 @@ import { isPortableName } from '../../words/portable-name.ts';
 import type {
   ModelCard,
   ModelDefaults,
+  ModelRole,
   ModelRow,
   ModelStore,
   NewModel,
@@ -21,7 +22,7 @@ import { BlobStore } from './blob-store.ts';
 import { ModelIndex } from './model-index.ts';
 import { readDefaults, saveDefaults } from './defaults.ts';
 import { type DownloadListener, SharedDownloads } from './shared-downloads.ts';
-import { inUseReasons, type ModelRole } from './model-role.ts';
+import { inUseReasons } from './model-role.ts';
 import { hubReference, pathForName } from './model-names.ts';
 import { mapFiles, type FileMapping, installModel } from './install-model.ts';
 import { toHttpError } from './http-errors.ts';
@@ -88,6 +89,10 @@ export class DataDirStore implements ModelStore {
   async readDefaults({ location }: StoredModel): Promise<ModelDefaults> {
     const found = await this.#models.findByLocation(location);
     return found ? await readDefaults(this.#folder, found.files) : {};
+  }
+
+  roleOf(location: string): ModelRole | undefined {
+    return this.#roleOf(location);
   }
 
   async pull(

@@ -150,6 +150,9 @@ export class ModelIndex {
       architecture: facts?.architecture ?? 'unknown',
       parameters: facts?.parameters ?? 0,
       quantization: facts?.quantization ?? 'unknown',
+      kind: facts?.kind,
+      memory: facts?.memory,
+      isStored: files.length > 0,
       problem: this.#headerProblem(header),
     };
     return { row, header };

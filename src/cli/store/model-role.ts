@@ -1,8 +1,4 @@
-/**
- * What a model that is loaded or being loaded is to the host: the resident one, the one of `--embedding-model`, one that
- * was loaded beside the resident one, or the draft model of one.
- */
-export type ModelRole = 'main' | 'embedding' | 'further' | 'draft';
+import type { ModelRole } from '../../planes/model-store.ts';
 
 /** Why the files of a model cannot be deleted or replaced, and what to do. */
 export const inUseReasons: Readonly<Record<ModelRole, string>> = {

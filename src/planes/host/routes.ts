@@ -7,12 +7,14 @@ import type { Store } from '../../store/index.ts';
 import { withHttpErrors } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';
 import { hostEnvelope } from '../../http/error.ts';
+import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
 import type { ServedCounters } from '../served-counters.ts';
 import { type HostHealth, hostHealth, hostTelemetry, type SubstrateInfo, substrateInfo } from './schema.ts';
 import { type HostReachability, servedRoutes } from './served-routes.ts';
 import { readHealth, readTelemetry } from './facts.ts';
+import { hostModelsRoute } from './models.ts';
 
 const contractVersion = '1.4.0';
 
@@ -22,6 +24,8 @@ export interface HostPlaneOptions {
   readonly version: string;
   readonly endpointId: string;
   readonly capabilities: readonly string[];
+  /** The stored models, and the memory for models in bytes, where it is known. Absent: they are not listed. */
+  readonly models?: { readonly store: ModelStore; readonly memoryBytes: () => number | undefined };
   /** Undefined on a host without the agent plane. */
   readonly agent?: HostAgentData | undefined;
 }
@@ -61,7 +65,7 @@ const noPlannerDisclosure = {
 };
 
 export function createHostPlane(options: HostPlaneOptions): Plane {
-  const { resident, served, version, endpointId, capabilities, agent } = options;
+  const { resident, served, version, endpointId, capabilities, agent, models } = options;
   const getInfo = defineRoute({
     method: 'GET',
     path: '/host/v1/info',
@@ -136,6 +140,7 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
       getInfo,
       getHealth,
       getTelemetry,
+      ...(models ? [hostModelsRoute(resident, models)] : []),
       ...(agent ? servedRoutes({ ...agent, resident }) : []),
     ]),
   };

@@ -78,7 +78,8 @@ async function listUsableModels(resident: Resident, store: ModelStore): Promise<
   return [...loadedRows, ...rows.filter((row) => !loadedRows.includes(row))];
 }
 
-function toModelRow({ engine: { model }, location, loadedAt }: ReadyModel): ModelRow {
+/** A row for a loaded model that is not in the list of the store. */
+export function toModelRow({ engine: { model }, location, loadedAt }: ReadyModel): ModelRow {
   return {
     // The model is not in the data directory, so slashes in its id do not separate a tag.
     name: `${model.id}:latest`,
@@ -90,6 +91,9 @@ function toModelRow({ engine: { model }, location, loadedAt }: ReadyModel): Mode
     architecture: model.architecture,
     parameters: model.parameters,
     quantization: model.quantization,
+    kind: model.kind,
+    memory: undefined,
+    isStored: false,
     problem: undefined,
   };
 }

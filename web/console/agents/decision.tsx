@@ -3,6 +3,7 @@ import { useState } from 'react';
 import { Link } from 'wouter';
 import { api, unwrap } from '../api/client.ts';
 import { asFault } from '../api/fault.ts';
+import { CopyValue } from '../parts/copy.tsx';
 import { formatTime, escapeInvisible } from '../parts/format.ts';
 import { Badge, Button, DiffView, Facts, FaultNote, Loading, Panel, Row } from '../parts/index.tsx';
 import css from './agents.module.css';
@@ -149,7 +150,16 @@ function ChangeFacts({ change }: { change: PendingChangeDetail }) {
     ],
     ...(baseHash === undefined
       ? []
-      : [['Base', baseHash === 'absent' ? 'none (new file)' : <code key="base">{baseHash}</code>] as const]),
+      : [
+          [
+            'Base',
+            baseHash === 'absent' ? (
+              'none (new file)'
+            ) : (
+              <CopyValue key="base" value={baseHash} label="the base hash" />
+            ),
+          ] as const,
+        ]),
     ...(change.state === 'staged'
       ? [['Expires', `${formatTime(change.expires_at)}; the change is dropped then`] as const]
       : []),

@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import type { Fault } from '../api/fault.ts';
+import { CopyButton, inSentence } from '../parts/copy.tsx';
 import { formatRelativeTime, formatMs, formatTime } from '../parts/format.ts';
 import { Badge } from '../parts/index.tsx';
 import css from './agents.module.css';
@@ -74,11 +75,21 @@ export const ToolBadge = ({ availability }: Pick<Tool, 'availability'>) => (
 );
 
 /** Shows a string unchanged and any other value as JSON. */
-export const ValueView = ({ value, label }: { value: unknown; label: string }) => (
-  <div className={css['value']} role="region" aria-label={label} tabIndex={0}>
-    {typeof value === 'string' ? value || '(empty)' : JSON.stringify(value, null, 2)}
-  </div>
-);
+export function ValueView({ value, label }: { value: unknown; label: string }) {
+  const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2);
+  return (
+    <div className={css['valueFrame']}>
+      <div className={css['value']} role="region" aria-label={label} tabIndex={0}>
+        {text || '(empty)'}
+      </div>
+      {text && (
+        <span className={css['valueCopy']}>
+          <CopyButton text={text} label={inSentence(label)} />
+        </span>
+      )}
+    </div>
+  );
+}
 
 /** Navigation between the pages of a view. */
 export function SubNav({

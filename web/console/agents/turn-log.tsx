@@ -1,4 +1,5 @@
 import { Link } from 'wouter';
+import { CopyButton } from '../parts/copy.tsx';
 import { formatMs, formatNumber } from '../parts/format.ts';
 import { Badge } from '../parts/index.tsx';
 import css from './agents.module.css';
@@ -136,7 +137,10 @@ function End({ end }: { end: NonNullable<TurnLogData['end']> }) {
     );
   return (
     <div className={css['end']}>
-      <strong>Answer</strong>
+      <span className={css['answer']}>
+        <strong>Answer</strong>
+        <CopyButton text={end.text} label="the answer" />
+      </span>
       <div className={css['prose']}>{end.text === '' ? '(no text)' : end.text}</div>
     </div>
   );

@@ -4,6 +4,7 @@ import { EditorSelection, EditorState } from '@codemirror/state';
 import { EditorView } from '@codemirror/view';
 import { Badge, partsCss } from './index.tsx';
 import type { CodeEditorProps } from './code-editor.tsx';
+import { CopyButton, inSentence } from './copy.tsx';
 import css from './code-mirror.module.css';
 import { editorExtensions } from './code-mirror-setup.ts';
 import {
@@ -102,6 +103,9 @@ export default function CodeMirror(props: CodeEditorProps) {
   return (
     <div className={css['editor']}>
       <div ref={frame} className={css['frame']} style={{ ['--editor-lines' as string]: lines }} />
+      <span className={css['copy']}>
+        <CopyButton text={() => view.current?.state.doc.toString() ?? value} label={inSentence(label)} />
+      </span>
       <div id={hint} className={css['hint']}>
         {isReadOnly ? 'Read-only.' : 'Tab indents; Escape, then Tab leaves the editor.'}
         {onRun && ' Ctrl+Enter runs.'}

@@ -16,6 +16,12 @@ export function formatBytes(bytes: number): string {
   return `${compact.format(value)} ${units[unit]}`;
 }
 
+/** `3.67 million`. */
+export function formatParameters(count: number): string {
+  if (count >= 1e9) return `${formatNumber(count / 1e9, 2)} billion`;
+  return count >= 1e6 ? `${formatNumber(count / 1e6, 1)} million` : formatNumber(count);
+}
+
 export function formatMs(ms: number): string {
   if (ms < 1) return `${formatNumber(ms * 1000, 0)} us`;
   if (ms < 1000) return `${formatNumber(ms, ms < 10 ? 2 : 1)} ms`;

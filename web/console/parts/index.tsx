@@ -1,6 +1,7 @@
 /** Components shared by all views. */
 import { type ComponentProps, type ReactNode, useEffect, useId, useRef } from 'react';
 import { asFault } from '../api/fault.ts';
+import { CopyButton } from './copy.tsx';
 import { escapeInvisible } from './format.ts';
 import css from './parts.module.css';
 
@@ -185,6 +186,7 @@ export function FaultNote({ error, retry }: { error: unknown; retry?: () => void
         <span className={css['hint']}>
           {[status > 0 ? String(status) : undefined, code, requestId].filter(Boolean).join(' · ')}
         </span>
+        {requestId !== undefined && <CopyButton text={requestId} label="the request's id" />}
       </Row>
     </div>
   );

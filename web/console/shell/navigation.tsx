@@ -1,5 +1,7 @@
 import { useEffect, useState } from 'react';
 import { Link, useLocation } from 'wouter';
+import { useWaiting } from '../agents/waiting.ts';
+import { PaletteButton } from './palette-button.tsx';
 import css from './shell.module.css';
 import { saveTheme, type Theme, savedTheme } from './theme.ts';
 import { views } from './views.ts';
@@ -17,6 +19,11 @@ export function Navigation() {
     document.addEventListener('keydown', closeOnEscape);
     return () => document.removeEventListener('keydown', closeOnEscape);
   }, []);
+  const waiting = useWaiting().data;
+  const counts: Readonly<Record<string, number | undefined>> = {
+    pending: waiting?.pending,
+    runs: waiting?.runs,
+  };
   const isCurrent = (path: string) => location === path || location.startsWith(`${path}/`);
   return (
     <header className={css['side']}>
@@ -35,6 +42,7 @@ export function Navigation() {
         </button>
       </div>
       <nav id="navigation" className={css['nav']} data-open={isOpen} aria-label="Views">
+        <PaletteButton />
         {viewGroups.map((group) => (
           <div key={group}>
             <h2 className={css['group']}>{group}</h2>
@@ -49,6 +57,7 @@ export function Navigation() {
                       {...(isCurrent(`/console/${path}`) ? { 'aria-current': 'page' as const } : {})}
                     >
                       {title}
+                      <WaitingCount count={counts[path]} />
                     </Link>
                   </li>
                 ))}
@@ -78,3 +87,12 @@ export function Navigation() {
     </header>
   );
 }
+
+/** How many things of a view wait for a person; nothing where none does. */
+const WaitingCount = ({ count = 0 }: { count?: number | undefined }) =>
+  count > 0 && (
+    <span className={css['count']}>
+      {count}
+      <span className={css['hidden']}> waiting</span>
+    </span>
+  );

@@ -11,6 +11,12 @@ export interface View {
 /** Views, loaded on first use. A view handles the paths below its own. */
 export const views: readonly View[] = [
   { path: 'chat', title: 'Chat', group: 'Model', component: lazy(() => import('../views/chat/index.tsx')) },
+  {
+    path: 'models',
+    title: 'Models',
+    group: 'Model',
+    component: lazy(() => import('../views/models/index.tsx')),
+  },
   { path: 'lab', title: 'Lab', group: 'Model', component: lazy(() => import('../views/lab/index.tsx')) },
   {
     path: 'tasks',

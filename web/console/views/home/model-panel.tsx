@@ -1,5 +1,6 @@
 import { Link } from 'wouter';
-import { formatBytes, formatNumber } from '../../parts/format.ts';
+import { formatBytes, formatNumber, formatParameters } from '../../parts/format.ts';
+import { CodeBlock } from '../../parts/copy.tsx';
 import { Badge, type Column, Facts, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
 import type { Identity, Info } from './info.ts';
 import { type ModelState, useModelState } from './model-state.ts';
@@ -33,12 +34,12 @@ export function ModelPanel({
               ['Parameters', formatParameters(model.parameters)],
               ['Quantization', model.quantization],
               ['Context', `${formatNumber(model.context_length)} tokens`],
-              ['Digest', <code key="digest">{model.digest}</code>],
             ]}
           />
           <p>
             <Link href="/console/chat">Chat with it</Link>, or{' '}
-            <Link href="/console/lab">inspect its graph and kernels</Link>.
+            <Link href="/console/lab">inspect its graph and kernels</Link>. All{' '}
+            <Link href="/console/models">models</Link> of this host.
           </p>
           {loaded.length > 1 && (
             <>
@@ -78,14 +79,10 @@ function ModelAbsent({ state }: { state: Exclude<ModelState, 'ready'> }) {
         No model is loaded, so chat, agents and the lab are unavailable. Sessions, observe and recorder work.
         Start the host with the embedded model or with your own:
       </p>
-      <pre>
-        <code>{'node dist/host.js --gpu\nnode dist/host.js --gpu --model PATH.gguf'}</code>
-      </pre>
+      <CodeBlock
+        label="Commands that start the host with a model"
+        code={'node dist/host.js --gpu\nnode dist/host.js --gpu --model PATH.gguf'}
+      />
     </>
   );
-}
-
-function formatParameters(count: number): string {
-  if (count >= 1e9) return `${formatNumber(count / 1e9, 2)} billion`;
-  return count >= 1e6 ? `${formatNumber(count / 1e6, 1)} million` : formatNumber(count);
 }

@@ -1,18 +1,13 @@
-import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { api, unwrap } from '../../api/client.ts';
 import { formatRelativeTime, formatNumber, formatTime } from '../../parts/format.ts';
 import { Facts, FaultNote, Loading, Panel } from '../../parts/index.tsx';
 import { Speed } from './speed.tsx';
+import { useTelemetry } from './telemetry.ts';
 import { type TokenCount, tokenRate, appendCount } from './token-rate.ts';
 
 /** Totals since the start of the host, and its current throughput. */
 export function UsagePanel() {
-  const telemetry = useQuery({
-    queryKey: ['host', 'telemetry'],
-    queryFn: async () => ({ at: Date.now(), ...(await unwrap(api.GET('/host/v1/telemetry'))) }),
-    refetchInterval: 2000,
-  });
+  const telemetry = useTelemetry();
   const { data } = telemetry;
   const [counts, setCounts] = useState<readonly TokenCount[]>([]);
   useEffect(() => {

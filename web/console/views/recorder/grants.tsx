@@ -1,3 +1,4 @@
+import { CodeBlock, CopyValue } from '../../parts/copy.tsx';
 import { formatRelativeTime, formatTime } from '../../parts/format.ts';
 import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Badge, Empty, Loading, Panel, Table } from '../../parts/index.tsx';
@@ -40,7 +41,7 @@ export function Grants() {
                   </span>
                 ),
               },
-              { key: 'id', head: 'Id', cell: ({ id }) => <code>{id}</code> },
+              { key: 'id', head: 'Id', cell: ({ id }) => <CopyValue value={id} label={`the id ${id}`} /> },
             ]}
           />
         )}
@@ -65,23 +66,22 @@ export function Grants() {
                 head: 'Expires',
                 cell: ({ expires_at: at }) => <span className={css['time']}>{formatTime(at)}</span>,
               },
-              { key: 'id', head: 'Id', cell: ({ id }) => <code>{id}</code> },
+              { key: 'id', head: 'Id', cell: ({ id }) => <CopyValue value={id} label={`the id ${id}`} /> },
             ]}
           />
         )}
       </Panel>
       <Panel title="How to create grants and write tokens">
         <p>On the host's machine, with its data directory:</p>
-        <pre>
-          <code>
-            {[
-              'node dist/host.js recorder grant --rack completions --verbs read --expires 7d',
-              'node dist/host.js recorder grant --rack external --verbs write --expires 30d',
-              'node dist/host.js recorder token --rack external',
-              'node dist/host.js recorder revoke ID',
-            ].join('\n')}
-          </code>
-        </pre>
+        <CodeBlock
+          label="Commands for grants and write tokens"
+          code={[
+            'node dist/host.js recorder grant --rack completions --verbs read --expires 7d',
+            'node dist/host.js recorder grant --rack external --verbs write --expires 30d',
+            'node dist/host.js recorder token --rack external',
+            'node dist/host.js recorder revoke ID',
+          ].join('\n')}
+        />
       </Panel>
     </>
   );

@@ -1,3 +1,4 @@
+import { CopyValue } from '../../parts/copy.tsx';
 import { formatBytes, formatNumber, formatTime } from '../../parts/format.ts';
 import { Facts } from '../../parts/index.tsx';
 import type { Tombstone } from './types.ts';
@@ -9,7 +10,7 @@ const formatPeriod = (from: string | null, to: string | null): string =>
 export const TombstoneFacts = ({ tombstone }: { tombstone: Tombstone }) => (
   <Facts
     facts={[
-      ['Tombstone', <code key="id">{tombstone.id}</code>],
+      ['Tombstone', <CopyValue key="id" value={tombstone.id} label="the tombstone's id" />],
       ['Deleted', `${formatNumber(tombstone.events)} events, ${formatBytes(tombstone.bytes)}`],
       ['Period', formatPeriod(tombstone.from, tombstone.to)],
       ['At', `${formatTime(tombstone.at)}, by ${tombstone.by}`],

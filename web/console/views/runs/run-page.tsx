@@ -10,6 +10,7 @@ import {
 } from '../../agents/parts.tsx';
 import type { RunDetail } from '../../agents/schemas.ts';
 import { api, unwrap } from '../../api/client.ts';
+import { CopyValue } from '../../parts/copy.tsx';
 import { formatNumber, formatTime } from '../../parts/format.ts';
 import { Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
 import { RunControls } from './controls.tsx';
@@ -116,7 +117,7 @@ function RunFacts({ run }: { run: RunDetail }) {
                 </Link>,
               ] as const,
             ]),
-        ['Workflow digest', <code key="digest">{run.digest}</code>],
+        ['Workflow digest', <CopyValue key="digest" value={run.digest} label="the workflow's digest" />],
         ...(run.ended_at === undefined
           ? []
           : [

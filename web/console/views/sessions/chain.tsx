@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
+import { CodeBlock, CopyValue } from '../../parts/copy.tsx';
 import { formatTime } from '../../parts/format.ts';
 import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../parts/index.tsx';
@@ -72,9 +73,10 @@ export function Chain() {
         ))}
       <details>
         <summary>Verify the whole chain on the command line</summary>
-        <pre>
-          <code>node dist/host.js receipts verify --data-dir DIR</code>
-        </pre>
+        <CodeBlock
+          label="Command that verifies the chain"
+          code="node dist/host.js receipts verify --data-dir DIR"
+        />
         <p>
           The command reads the host's database from the first receipt on and also detects a truncated chain.
         </p>
@@ -108,7 +110,7 @@ function Summary({ links, keyId }: { links: readonly ChainLink[]; keyId: string 
   return (
     <p role="status">
       <Badge tone="good">valid</Badge> {links.length} receipts, {oldest?.seq} to {links[0]?.receipt.seq},
-      signed by <code>{keyId}</code>
+      signed by {keyId === undefined ? 'an unknown key' : <CopyValue value={keyId} label="the key's id" />}
       {oldest?.seq === 1 ? ', from the first receipt on.' : '. Older receipts were not checked.'}
     </p>
   );
@@ -149,7 +151,11 @@ function ChainTable({ links }: { links: readonly ChainLink[] }) {
         {
           key: 'digest',
           head: 'Digest',
-          cell: ({ receipt }) => <code title={receipt.digest}>{shortDigest(receipt.digest)}</code>,
+          cell: ({ receipt }) => (
+            <CopyValue value={receipt.digest} label={`the digest of receipt ${receipt.seq}`}>
+              {shortDigest(receipt.digest)}
+            </CopyValue>
+          ),
         },
         {
           key: 'before',

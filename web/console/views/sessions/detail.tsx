@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { api, unwrap } from '../../api/client.ts';
+import { CopyValue } from '../../parts/copy.tsx';
 import { formatRelativeTime, formatNumber, formatTime } from '../../parts/format.ts';
 import { Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
 import { CancelButton } from './cancel.tsx';
@@ -56,7 +57,9 @@ export function Detail({ id }: { id: string }) {
 type LabeledValue = readonly [name: string, value: ReactNode];
 
 const storeSessionFact = (id: string | undefined): LabeledValue[] =>
-  id === undefined ? [] : [['Store session', <code key="session">{id}</code>]];
+  id === undefined
+    ? []
+    : [['Store session', <CopyValue key="session" value={id} label="the id of the store session" />]];
 
 function sessionFacts(session: Session): LabeledValue[] {
   const { id, kind, started_at: from, ended_at: to, tokens, tokens_claimed: claimedTokens, route } = session;
@@ -66,7 +69,7 @@ function sessionFacts(session: Session): LabeledValue[] {
   const formatTokens = (count: { prompt: number; completion: number }, by: string) =>
     `${formatNumber(count.prompt)} prompt, ${formatNumber(count.completion)} completion (${by})`;
   return [
-    ['Id', <code key="id">{id}</code>],
+    ['Id', <CopyValue key="id" value={id} label="the id" />],
     [
       'Kind',
       path === undefined ? (

@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { api, unwrap } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
+import { CodeBlock, CopyButton, CopyValue } from '../../parts/copy.tsx';
 import { Empty, Facts, FaultNote, Loading, Panel } from '../../parts/index.tsx';
 import { useInfo } from '../home/info.ts';
 import { checkReceipt } from './check-receipt.ts';
@@ -37,7 +38,15 @@ export function ReceiptPanel({ id, isOver }: { id: string; isOver: boolean }) {
   }
   const { digest, prev_digest: before, signature, ...members } = receipt.data;
   return (
-    <Panel title="Receipt" tools={<Link href="/console/sessions/receipts">The whole chain</Link>}>
+    <Panel
+      title="Receipt"
+      tools={
+        <>
+          <CopyButton text={() => JSON.stringify(receipt.data, null, 2)} label="the receipt" />
+          <Link href="/console/sessions/receipts">The whole chain</Link>
+        </>
+      }
+    >
       {check.isError && <FaultNote error={check.error} />}
       {check.data && <Findings findings={check.data} />}
       <Facts
@@ -49,10 +58,10 @@ export function ReceiptPanel({ id, isOver }: { id: string; isOver: boolean }) {
                 typeof value === 'string' || typeof value === 'number' ? value : JSON.stringify(value),
               ] as const,
           ),
-          ['digest', <code key="digest">{digest}</code>],
-          ['previous digest', <code key="before">{before}</code>],
-          ['signature', <code key="signature">{signature.value}</code>],
-          ['signed by', <code key="key">{signature.key_id}</code>],
+          ['digest', <CopyValue key="digest" value={digest} label="the digest" />],
+          ['previous digest', <CopyValue key="before" value={before} label="the previous digest" />],
+          ['signature', <CopyValue key="signature" value={signature.value} label="the signature" />],
+          ['signed by', <CopyValue key="key" value={signature.key_id} label="the key's id" />],
         ]}
       />
       <p className={css['muted']}>Absent members are not disclosed; they are not zero.</p>
@@ -62,11 +71,10 @@ export function ReceiptPanel({ id, isOver }: { id: string; isOver: boolean }) {
           Save the response of the host and verify it on the command line, with the host's key from a source
           that you trust:
         </p>
-        <pre>
-          <code>
-            {`curl -s ${location.origin}/agent/v1/sessions/${id}/receipt > receipt.json\nnode dist/host.js receipts verify receipt.json --key ${key?.public_key ?? 'KEY'}`}
-          </code>
-        </pre>
+        <CodeBlock
+          label="Commands that verify the receipt"
+          code={`curl -s ${location.origin}/agent/v1/sessions/${id}/receipt > receipt.json\nnode dist/host.js receipts verify receipt.json --key ${key?.public_key ?? 'KEY'}`}
+        />
       </details>
     </Panel>
   );

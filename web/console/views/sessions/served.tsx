@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
 import { api, unwrap } from '../../api/client.ts';
+import { CopyValue } from '../../parts/copy.tsx';
 import { formatRelativeTime, formatTime } from '../../parts/format.ts';
 import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/protected-route.tsx';
 import { Badge, Button, Empty, Facts, Loading, Panel, Table } from '../../parts/index.tsx';
@@ -50,7 +51,15 @@ export function Served() {
               rows={rows}
               keyOf={({ id }) => id}
               columns={[
-                { key: 'id', head: 'Id', cell: ({ id }) => <code className={css['nowrap']}>{id}</code> },
+                {
+                  key: 'id',
+                  head: 'Id',
+                  cell: ({ id }) => (
+                    <span className={css['nowrap']}>
+                      <CopyValue value={id} label={`the id ${id}`} />
+                    </span>
+                  ),
+                },
                 {
                   key: 'subject',
                   head: 'Subject',

@@ -15,6 +15,7 @@ import { buildTurnLog } from '../../agents/turn-log-data.ts';
 import { useEvents } from '../../agents/use-events.ts';
 import { api, fetchRaw, unwrap } from '../../api/client.ts';
 import type { components } from '../../api/schema.d.ts';
+import { CopyValue } from '../../parts/copy.tsx';
 import { formatNumber, formatTime } from '../../parts/format.ts';
 import { Button, Facts, FaultNote, Field, Loading, Page, Panel } from '../../parts/index.tsx';
 import { useAgents } from './use-agents.ts';
@@ -145,6 +146,7 @@ function TaskDetails({
       <Panel title="This task">
         <Facts
           facts={[
+            ['Id', <CopyValue key="id" value={task.id} label="the task's id" />],
             ['State', <StateBadge key="state" state={task.state} />],
             [
               'Agent',
@@ -160,7 +162,14 @@ function TaskDetails({
                 {formatTime(task.started_at)}, <RelativeTime time={task.started_at} />
               </>,
             ],
-            ...(task.session_id === undefined ? [] : [['Store session', task.session_id] as const]),
+            ...(task.session_id === undefined
+              ? []
+              : [
+                  [
+                    'Store session',
+                    <CopyValue key="session" value={task.session_id} label="the id of the store session" />,
+                  ] as const,
+                ]),
           ]}
         />
         {planner && task.route?.engine === planner.kind && (

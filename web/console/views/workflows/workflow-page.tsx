@@ -5,6 +5,7 @@ import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
 import type { Ensemble } from '../../agents/schemas.ts';
 import { api, unwrap } from '../../api/client.ts';
 import { asFault } from '../../api/fault.ts';
+import { CopyValue } from '../../parts/copy.tsx';
 import { formatTime } from '../../parts/format.ts';
 import { Badge, Button, Confirm, Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
 import { ConsentFacts } from './consent-facts.tsx';
@@ -133,7 +134,7 @@ function StoredWorkflow({ workflow }: { workflow: Ensemble }) {
               ...(workflow.origin === undefined ? [] : [['Fork of', workflow.origin] as const]),
               ['Stored', formatTime(workflow.created_at)],
               ['Changed', formatTime(workflow.updated_at)],
-              ['Digest', <code key="digest">{workflow.digest}</code>],
+              ['Digest', <CopyValue key="digest" value={workflow.digest} label="the digest" />],
             ]}
           />
           {remove.error !== null && <FaultNote error={remove.error} />}

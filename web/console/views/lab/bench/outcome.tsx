@@ -1,3 +1,4 @@
+import { CopyValue } from '../../../parts/copy.tsx';
 import { formatNumber } from '../../../parts/format.ts';
 import { Badge, Facts, Table } from '../../../parts/index.tsx';
 import type { BenchResult } from './runs.ts';
@@ -61,12 +62,12 @@ export function Outcome({ result }: { result: BenchResult }) {
           facts={[
             ['Adapter', `${fingerprint.adapter}, ${fingerprint.backend}, ${fingerprint.driver}`],
             ['Dawn', [fingerprint.dawn, ...fingerprint.toggles].join(', ')],
-            ['Model', <code key="model">{fingerprint.model}</code>],
+            ['Model', <CopyValue key="model" value={fingerprint.model} label="the model's digest" />],
             [
               'Kernels',
               Object.entries(fingerprint.kernels).map(([name, digest]) => (
                 <div key={name}>
-                  {name} <code>{digest}</code>
+                  {name} <CopyValue value={digest} label={`the digest of ${name}`} />
                 </div>
               )),
             ],

@@ -1,6 +1,7 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { api, unwrap } from '../../../api/client.ts';
+import { CopyValue } from '../../../parts/copy.tsx';
 import { formatTime } from '../../../parts/format.ts';
 import { Badge, Button, Confirm, Facts, FaultNote, Loading, Panel, Table } from '../../../parts/index.tsx';
 import { summarizeComponents, useRefreshLab } from '../kernels/queries.ts';
@@ -76,8 +77,13 @@ export function ConfigPanel({ name }: { name: string }) {
         facts={[
           ['Saved', formatTime(created)],
           ['Signature', `${signature.alg}, key ${signature.key_id}`],
-          ['Public key', <code key="key">{signature.public_key}</code>],
-          ['Model', `${model.architecture}, ${model.digest}`],
+          ['Public key', <CopyValue key="key" value={signature.public_key} label="the public key" />],
+          [
+            'Model',
+            <span key="model">
+              {model.architecture}, <CopyValue value={model.digest} label="the model's digest" />
+            </span>,
+          ],
           ['Adapter', `${fingerprint.adapter}, ${fingerprint.backend}`],
           ['Driver', fingerprint.driver],
           ['Dawn', [fingerprint.dawn, ...fingerprint.toggles].join(', ')],

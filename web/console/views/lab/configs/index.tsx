@@ -1,3 +1,4 @@
+import { CopyValue } from '../../../parts/copy.tsx';
 import { Badge, Button, Empty, FaultNote, Loading, Panel, Table } from '../../../parts/index.tsx';
 import { useUrlState } from '../../../parts/url-state.ts';
 import { ComparePanel } from './compare.tsx';
@@ -31,7 +32,12 @@ export default function Configs() {
               {
                 key: 'start',
                 head: 'Start command',
-                cell: (name) => <code>node dist/host.js --gpu --kernels {name}</code>,
+                cell: (name) => (
+                  <CopyValue
+                    value={`node dist/host.js --gpu --kernels ${name}`}
+                    label={`the start command of ${name}`}
+                  />
+                ),
               },
               {
                 key: 'show',

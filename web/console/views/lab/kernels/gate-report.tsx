@@ -1,3 +1,4 @@
+import { CopyValue } from '../../../parts/copy.tsx';
 import { Badge, Button, Facts, Panel, Row, Table } from '../../../parts/index.tsx';
 import { formatMs } from '../../../parts/format.ts';
 import type { Report } from './drafts.ts';
@@ -91,7 +92,7 @@ export function GateReport(props: {
       <TuningTable report={report} />
       <Facts
         facts={[
-          ['Digest', <code key="digest">{report.digest}</code>],
+          ['Digest', <CopyValue key="digest" value={report.digest} label="the digest" />],
           ['Duration', formatMs(report.elapsed_ms)],
         ]}
       />

@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { api, unwrap } from '../../../api/client.ts';
 import type { components } from '../../../api/schema.d.ts';
 import { Chart } from '../../../parts/chart.tsx';
+import { CopyValue } from '../../../parts/copy.tsx';
 import { formatTime } from '../../../parts/format.ts';
 import { Badge, Button, DiffView, FaultNote, Loading, Table } from '../../../parts/index.tsx';
 import { formatRange, isVerdict, verdictLabels, verdictTones } from '../bench/verdict-text.ts';
@@ -99,7 +100,9 @@ export function KernelHistory({
 }
 
 const Digest = ({ text }: { text: string }) => (
-  <code title={text}>{text.replace('sha256:', '').slice(0, 12)}</code>
+  <CopyValue value={text} label="the digest">
+    {text.replace('sha256:', '').slice(0, 12)}
+  </CopyValue>
 );
 
 /** Decoding speed with this kernel bound, relative to the built-in kernels, by bench. */

@@ -46,9 +46,10 @@ export function ParityHeatMap({ label, rows }: { label: string; rows: readonly H
           <div key={name} className={css['mapLine']}>
             <span className={css['mapName']}>{name}</span>
             <span className={css['mapCells']}>
-              {cells.map((cell) => (
+              {cells.map((cell, index) => (
                 <span
-                  key={cell.name}
+                  // oxlint-disable-next-line react/no-array-index-key -- cases may have the same name, and their order is fixed
+                  key={index}
                   className={css[shadeClass(cell.limitShare)]}
                   onPointerEnter={() => setHoveredText(`${name}, ${cell.name}: ${cell.text}`)}
                 >

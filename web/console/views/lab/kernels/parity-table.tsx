@@ -20,7 +20,7 @@ export function ParityTable({ report }: { report: Report }) {
       <Table
         caption="Parity by case"
         rows={parity}
-        keyOf={({ case: name }) => name}
+        keyOf={({ case: name }, index) => `${index} ${name}`}
         columns={[
           {
             key: 'ok',

@@ -2,6 +2,7 @@ import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { api, Fault, unwrap } from '../../../api/client.ts';
+import { CopyValue } from '../../../parts/copy.tsx';
 import {
   Badge,
   Button,
@@ -137,8 +138,10 @@ export function RegisteredKernels({ onOpened }: { onOpened: (op: string) => void
               {
                 key: 'digest',
                 head: 'Digest',
-                cell: ({ digest }) => (
-                  <code title={digest}>{digest.replace('sha256:', '').slice(0, 12)}</code>
+                cell: ({ name, digest }) => (
+                  <CopyValue value={digest} label={`the digest of ${name}`}>
+                    {digest.replace('sha256:', '').slice(0, 12)}
+                  </CopyValue>
                 ),
               },
               {

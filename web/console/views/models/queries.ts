@@ -1,0 +1,42 @@
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import type { HostModel, HostModels } from '../../../../src/planes/host/models-schema.ts';
+import { fetchRaw } from '../../api/client.ts';
+
+export type { HostModel, HostModels };
+
+/** All models of the host. They are polled, because requests load others and commands add files. */
+export const useModels = () =>
+  useQuery({
+    queryKey: ['host', 'models'],
+    queryFn: async (): Promise<HostModels> =>
+      (await (await fetchRaw('/host/v1/models')).json()) as HostModels,
+    refetchInterval: 5000,
+  });
+
+/** Refreshes what depends on the models, after one was loaded, closed, pulled or removed. */
+export function useRefreshModels(): () => Promise<void> {
+  const queries = useQueryClient();
+  return async () => {
+    await Promise.all([
+      queries.invalidateQueries({ queryKey: ['host'] }),
+      queries.invalidateQueries({ queryKey: ['lab'] }),
+      queries.invalidateQueries({ queryKey: ['v1', 'models'] }),
+    ]);
+  };
+}
+
+const send = (method: string, path: string, body: object): Promise<Response> =>
+  fetchRaw(path, { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+
+/** Loads a model, as a request that names it does. */
+export const loadModel = (model: HostModel): Promise<Response> => sendWithoutInput(model, {});
+
+/** Closes a model that was loaded beside the resident one, after its requests. */
+export const closeModel = (model: HostModel): Promise<Response> => sendWithoutInput(model, { keep_alive: 0 });
+
+/** Models of every kind are loaded so, also those that only embed or rank. */
+const sendWithoutInput = ({ name }: HostModel, more: object): Promise<Response> =>
+  send('POST', '/api/generate', { model: name, stream: false, ...more });
+
+export const removeModel = ({ name }: HostModel): Promise<Response> =>
+  send('DELETE', '/api/delete', { model: name });
