@@ -85,7 +85,7 @@ export const inSentence = (label: string): string =>
   /^[A-Z][^A-Z]/.test(label) ? label.charAt(0).toLowerCase() + label.slice(1) : label;
 
 /** Copies a text; where the page is not a secure context, by a selection. @returns whether it worked */
-async function copyText(text: string, button: HTMLElement | null): Promise<boolean> {
+export async function copyText(text: string, button: HTMLElement | null): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;
