@@ -73,6 +73,8 @@ const useKind = (id: string | undefined) =>
     enabled: id !== undefined,
     queryFn: async () => {
       const { data } = await unwrap(api.GET('/v1/models'));
-      return data.find((entry) => entry.id === id)?.kind ?? 'generate';
+      const kind = data.find((entry) => entry.id === id)?.kind;
+      // A later host may have other kinds.
+      return kind === 'embed' || kind === 'rerank' ? kind : 'generate';
     },
   });
