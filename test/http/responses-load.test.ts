@@ -15,9 +15,15 @@ const route = '/v1/responses';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
-const heapBytes = () => {
-  collectGarbage();
-  return process.memoryUsage().heapUsed;
+/** After what is still being closed is gone: a collection runs finalizers, and what these free is left to the next one. */
+const heapBytes = async () => {
+  let bytes = Number.POSITIVE_INFINITY;
+  for (let n = 0; n < 20; n++) {
+    collectGarbage();
+    bytes = Math.min(bytes, process.memoryUsage().heapUsed);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return bytes;
 };
 
 test.runIf(runsRest)(
@@ -78,9 +84,9 @@ test.runIf(runsRest)(
         engine.requests.length = 0;
       };
       await run(1000);
-      const before = heapBytes();
+      const before = await heapBytes();
       await run(10_000);
-      const growth = heapBytes() - before;
+      const growth = (await heapBytes()) - before;
       expect(faults).toEqual([]);
       expect(growth).toBeLessThan(8 * 1024 * 1024);
     } finally {
