@@ -206,7 +206,10 @@ class SqliteConnection implements Connection {
     try {
       this.#db.exec('commit');
       this.#transaction = undefined;
-      if (sync === 'later') this.#syncLogLater();
+      // A sync of earlier commits may be under way. If it fails, a later one succeeds without their data being on the disk.
+      if (sync !== 'later') await this.log?.runningSync?.catch(() => undefined);
+      if (this.#isUnsure) this.#checkpointAfterFailedSync('an earlier write failed');
+      else if (sync === 'later') this.#syncLogLater();
       else if (sync === 'inline' && this.log?.isFast) this.#syncLogInline();
       else await this.#syncLog();
     } catch (error) {

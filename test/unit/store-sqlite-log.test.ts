@@ -26,15 +26,19 @@ async function opened() {
   const reader = await database.readPool.acquire();
   const run = (sql: string) => writer.executeQuery(CompiledQuery.raw(sql));
   await run('create table t (n integer)');
-  const insert = async (n: number, sync?: CommitSync) => {
+  const begin = async (n: number) => {
     await writer.begin();
     await run(`insert into t values (${n})`);
-    await writer.commit(sync);
+  };
+  const finish = (sync?: CommitSync) => writer.commit(sync);
+  const insert = async (n: number, sync?: CommitSync) => {
+    await begin(n);
+    await finish(sync);
   };
   const { log } = writer as unknown as { log: SqliteLog };
   const read = async () =>
     (await reader.executeQuery<{ n: number }>(CompiledQuery.raw('select n from t'))).rows.map(({ n }) => n);
-  return { path, log, insert, read, sync: () => database.sync() };
+  return { path, log, insert, begin, finish, read, sync: () => database.sync() };
 }
 
 /** Delays syncs until `go`, and counts the requested ones. */
@@ -178,4 +182,33 @@ describe("SQLite's commits that are synced later", () => {
     await sync();
     expect(await read()).toEqual([1, 2]);
   });
+
+  it.each(['before', 'after'] as const)(
+    'that fail to be synced while another transaction is open are not covered by its sync, if they fail %s its commit',
+    async (when) => {
+      const { path, log, insert, begin, finish } = await opened();
+      await insert(1);
+      // An open read transaction prevents the checkpoint.
+      const other = new DatabaseSync(path);
+      undo.push(() => other.isOpen && other.close());
+      other.exec('begin; select * from t');
+      const real = log.sync.bind(log);
+      const failing = Promise.withResolvers<void>();
+      let running: Promise<void> | undefined;
+      Object.defineProperty(log, 'runningSync', { get: () => running });
+      log.sync = () => (running = failing.promise.finally(() => (running = undefined)));
+      await insert(2, 'later');
+      await begin(3);
+      await expect.poll(() => running !== undefined).toBe(true);
+      log.sync = real;
+      const fail = () => failing.reject(new Error('the disk is ill'));
+      if (when === 'before') {
+        fail();
+        await later();
+      }
+      const finishing = finish();
+      if (when === 'after') fail();
+      await expect(finishing).rejects.toMatchObject({ code: 'storage_unsure' });
+    },
+  );
 });
