@@ -287,9 +287,9 @@ describe('commands of providers', () => {
     expect(keysListed.out).toMatch(/^east +env +HOUSE_KEY +[0-9a-f]{8} +20\S+$/m);
     expect(keysListed.out + listed.out).not.toContain(keys.east);
     expect((await run('reload')).out).toBe('the configuration has not changed; version 2 is in force\n');
-    const nowhere = await gatewayCommandLine(['provider', 'list', '--config', config]);
-    expect(nowhere).toMatchObject({ code: 2, out: '' });
-    expect(nowhere.err).toContain(
+    const unnamed = await gatewayCommandLine(['provider', 'list', '--config', config]);
+    expect(unnamed).toMatchObject({ code: 2, out: '' });
+    expect(unnamed.err).toContain(
       'provider list works on a running gateway only: name it with --admin-url URL',
     );
   });
