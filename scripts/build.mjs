@@ -28,15 +28,7 @@ const packageParts = [
   },
   {
     product: 'dist/types/index.d.ts',
-    sources: [
-      'web/engine',
-      'web/console/api',
-      'src',
-      'kernels',
-      'packages',
-      'package.json',
-      'package-lock.json',
-    ],
+    sources: ['web/engine', 'web/api', 'src', 'kernels', 'packages', 'package.json', 'package-lock.json'],
     options: ['--config', 'packages/types.config.ts'],
   },
 ];

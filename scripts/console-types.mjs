@@ -1,5 +1,5 @@
 /**
- * `npm run console:types -- URL`: generates web/console/api/schema.d.ts from the OpenAPI document of a running host.
+ * `npm run console:types -- URL`: generates web/api/schema.d.ts from the OpenAPI document of a running host.
  * The generator needs an older TypeScript than this package, so it is not a dependency: npm downloads both for this
  * run.
  */
@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { consoleDocument, documentFingerprint } from '../web/console-document.ts';
 
 const url = process.argv[2] ?? 'http://127.0.0.1:8080';
-const out = fileURLToPath(new URL('../web/console/api/schema.d.ts', import.meta.url));
+const out = fileURLToPath(new URL('../web/api/schema.d.ts', import.meta.url));
 const document = await (await fetch(new URL('/openapi.json', url))).json();
 const folder = mkdtempSync(join(tmpdir(), 'lathe-types-'));
 try {

@@ -1,4 +1,4 @@
-import type { components, paths } from '../../web/console/api/schema.d.ts';
+import type { components, paths } from '../../web/api/schema.d.ts';
 
 type Schemas = components['schemas'];
 type JsonBody<Operation> = Operation extends { requestBody: { content: { 'application/json': infer Body } } }

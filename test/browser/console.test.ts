@@ -133,7 +133,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
 
   it('uses the current API of the host (npm run console:types regenerates its types)', async () => {
     const document = (await (await fetch(`${url}/openapi.json`)).json()) as Record<string, unknown>;
-    const types = readFileSync(join(repository, 'web/console/api/schema.d.ts'), 'utf8');
+    const types = readFileSync(join(repository, 'web/api/schema.d.ts'), 'utf8');
     expect(types.split('\n', 1)[0]).toContain(documentFingerprint(document));
   });
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Fault } from '../../web/console/api/fault.ts';
+import { Fault } from '../../web/api/fault.ts';
 import { followEvents } from '../../web/console/agents/follow-events.ts';
 
 interface Line {

@@ -1,8 +1,8 @@
 /** How the console handles responses that the host did not write. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { unwrap as Held } from '../../web/console/api/client.ts';
-import { Fault } from '../../web/console/api/fault.ts';
-import { readEvents, readJsonLines } from '../../web/console/api/lines.ts';
+import type { unwrap as Held } from '../../web/api/client.ts';
+import { Fault } from '../../web/api/fault.ts';
+import { readEvents, readJsonLines } from '../../web/api/lines.ts';
 
 const all = async (values: AsyncIterable<unknown>): Promise<unknown[]> => {
   const found: unknown[] = [];
@@ -43,7 +43,7 @@ describe('a response that is not from the host', () => {
   let unwrap: typeof Held;
   beforeAll(async () => {
     Object.assign(globalThis, { location: { origin: 'http://host' } });
-    ({ unwrap } = await import('../../web/console/api/client.ts'));
+    ({ unwrap } = await import('../../web/api/client.ts'));
   });
   afterAll(() => void Reflect.deleteProperty(globalThis, 'location'));
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { escapeInvisible } from '../../web/console/parts/format.ts';
+import { escapeInvisible } from '../../web/ui/format.ts';
 
 describe('text that a person reviews', () => {
   it.each([

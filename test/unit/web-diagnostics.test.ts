@@ -1,11 +1,7 @@
 import { setDiagnostics } from '@codemirror/lint';
 import { EditorState } from '@codemirror/state';
 import { describe, expect, it } from 'vitest';
-import {
-  type Diagnostic,
-  placedDiagnostics,
-  toEditorDiagnostics,
-} from '../../web/console/parts/diagnostics.ts';
+import { type Diagnostic, placedDiagnostics, toEditorDiagnostics } from '../../web/ui/diagnostics.ts';
 
 const doc = 'let one = 1\n\nlet two = 2;';
 const at = (line: number, column: number, more: Partial<Diagnostic> = {}): Diagnostic => ({

@@ -1,7 +1,7 @@
 /** What the lab of the console draws: the folded graph, its layout, the rounds and the roofline. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { alignedData, sortData } from '../../web/console/parts/plot/plot-options.ts';
+import { alignedData, sortData } from '../../web/ui/plot/plot-options.ts';
 import { roundSelections, ratiosOf } from '../../web/console/views/lab/bench/rounds.ts';
 import { rooflineOf } from '../../web/console/views/lab/bench/roofline.ts';
 import { type Item, layoutGraph, type Rect } from '../../web/console/views/lab/graph/layout.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type ParsedText, parseBlocks } from '../../web/console/parts/markdown/blocks.ts';
-import { safeUrl } from '../../web/console/parts/markdown/safe-url.ts';
+import { type ParsedText, parseBlocks } from '../../web/ui/markdown/blocks.ts';
+import { safeUrl } from '../../web/ui/markdown/safe-url.ts';
 
 const sample = `# Title
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { type IndentContext, StringStream } from '@codemirror/language';
 import { describe, expect, it } from 'vitest';
 import { tokenize } from '../../src/lab/wgsl/tokens.ts';
-import { wgslMode } from '../../web/console/parts/wgsl-mode.ts';
+import { wgslMode } from '../../web/ui/wgsl-mode.ts';
 
 interface Shown {
   readonly text: string;

@@ -1,11 +1,11 @@
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
-import { Fault } from './api/fault.ts';
+import { Fault } from '../api/fault.ts';
 import { App } from './shell/app.tsx';
-import { applyTheme } from './shell/theme.ts';
-import './styles/tokens.css';
-import './styles/base.css';
+import { applyTheme } from '../ui/theme.ts';
+import '../ui/styles/tokens.css';
+import '../ui/styles/base.css';
 
 applyTheme();
 const queries = new QueryClient({

@@ -1,5 +1,5 @@
 import { memo } from 'react';
-import { formatMs, formatNumber } from '../console/parts/format.ts';
+import { formatMs, formatNumber } from '../ui/format.ts';
 import type { Answer, Measured, Turn } from './conversation.ts';
 import css from './demo.module.css';
 

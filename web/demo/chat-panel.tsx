@@ -1,5 +1,5 @@
 import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } from 'react';
-import { Badge, Button, Panel } from '../console/parts/index.tsx';
+import { Badge, Button, Panel } from '../ui/index.tsx';
 import type { DeviceFacts } from '../engine/types.ts';
 import { TurnView } from './answer-view.tsx';
 import type { ChatBackend, Conversation } from './conversation.ts';

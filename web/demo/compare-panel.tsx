@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react';
-import { formatNumber } from '../console/parts/format.ts';
-import { Button, Field, Panel } from '../console/parts/index.tsx';
+import { formatNumber } from '../ui/format.ts';
+import { Button, Field, Panel } from '../ui/index.tsx';
 import css from './demo.module.css';
 import { openWebLlm, type WebLlm, type WebLlmState } from './web-llm/client.ts';
 import type { ListedModel } from './web-llm/protocol.ts';

@@ -1,5 +1,5 @@
-import { formatBytes, formatNumber } from '../console/parts/format.ts';
-import { Badge, Facts, Panel } from '../console/parts/index.tsx';
+import { formatBytes, formatNumber } from '../ui/format.ts';
+import { Badge, Facts, Panel } from '../ui/index.tsx';
 import type { Chat } from '../engine/types.ts';
 import css from './demo.module.css';
 

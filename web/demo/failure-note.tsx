@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import { Row } from '../console/parts/index.tsx';
+import { Row } from '../ui/index.tsx';
 import css from './demo.module.css';
 import { failureAdvice, type Failure } from './failures.ts';
 

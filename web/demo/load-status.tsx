@@ -1,4 +1,4 @@
-import { Button } from '../console/parts/index.tsx';
+import { Button } from '../ui/index.tsx';
 import type { LoadProgress } from '../engine/types.ts';
 import css from './demo.module.css';
 import { FailureNote } from './failure-note.tsx';

@@ -1,8 +1,8 @@
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
-import { applyTheme } from '../console/shell/theme.ts';
-import '../console/styles/tokens.css';
-import '../console/styles/base.css';
+import { applyTheme } from '../ui/theme.ts';
+import '../ui/styles/tokens.css';
+import '../ui/styles/base.css';
 import { createChat } from '../engine/index.ts';
 import { App } from './app.tsx';
 import { createConversation } from './conversation.ts';

@@ -1,5 +1,5 @@
 import { useId, useState } from 'react';
-import { Badge, Button, Field, Panel } from '../console/parts/index.tsx';
+import { Badge, Button, Field, Panel } from '../ui/index.tsx';
 import css from './demo.module.css';
 import { StoredModels } from './stored-models.tsx';
 import { embeddedSource, type LoadState, type Source } from './loader.ts';

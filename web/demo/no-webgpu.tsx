@@ -1,4 +1,4 @@
-import { Button, Facts, Panel } from '../console/parts/index.tsx';
+import { Button, Facts, Panel } from '../ui/index.tsx';
 import css from './demo.module.css';
 import type { WebGpuIssue } from './webgpu-issue.ts';
 

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { Field, Panel } from '../console/parts/index.tsx';
+import { Field, Panel } from '../ui/index.tsx';
 import css from './demo.module.css';
 import { samplerFault, type Sampling, type Settings, samplers } from './settings.ts';
 

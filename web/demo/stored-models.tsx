@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react';
 import { errorMessage } from '../../src/util/error-message.ts';
-import { formatBytes } from '../console/parts/format.ts';
-import { Badge, Button } from '../console/parts/index.tsx';
+import { formatBytes } from '../ui/format.ts';
+import { Badge, Button } from '../ui/index.tsx';
 import { keptModels, forgetModel } from '../engine/index.ts';
 import type { KeptModel } from '../engine/types.ts';
 import css from './demo.module.css';

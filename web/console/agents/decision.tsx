@@ -1,11 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { api, unwrap } from '../api/client.ts';
-import { asFault } from '../api/fault.ts';
-import { CopyValue } from '../parts/copy.tsx';
-import { formatTime, escapeInvisible } from '../parts/format.ts';
-import { Badge, Button, DiffView, Facts, FaultNote, Loading, Panel, Row } from '../parts/index.tsx';
+import { api, unwrap } from '../../api/client.ts';
+import { asFault } from '../../api/fault.ts';
+import { CopyValue } from '../../ui/copy.tsx';
+import { formatTime, escapeInvisible } from '../../ui/format.ts';
+import { Badge, Button, DiffView, Facts, FaultNote, Loading, Panel, Row } from '../../ui/index.tsx';
 import css from './agents.module.css';
 import { DiscardDialog } from './discard-dialog.tsx';
 import { RelativeTime, IdLink, StateBadge, ValueView } from './parts.tsx';

@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { asFault } from '../api/fault.ts';
-import { Button, FaultNote, Field, Row } from '../parts/index.tsx';
+import { asFault } from '../../api/fault.ts';
+import { Button, FaultNote, Field, Row } from '../../ui/index.tsx';
 import css from './agents.module.css';
 import { type DeclaredField, initialText, parseField } from './declared-fields.ts';
 

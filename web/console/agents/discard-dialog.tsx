@@ -1,5 +1,5 @@
 import { useId, useState } from 'react';
-import { Button, Dialog, FaultNote, Field } from '../parts/index.tsx';
+import { Button, Dialog, FaultNote, Field } from '../../ui/index.tsx';
 import css from './agents.module.css';
 
 const maxNote = 2000;

@@ -1,5 +1,5 @@
-import { asFault, type Fault, faultOf } from '../api/fault.ts';
-import { readJsonLines } from '../api/lines.ts';
+import { asFault, type Fault, faultOf } from '../../api/fault.ts';
+import { readJsonLines } from '../../api/lines.ts';
 
 interface SequencedEvent {
   readonly seq: number;

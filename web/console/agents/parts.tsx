@@ -1,9 +1,9 @@
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
-import type { Fault } from '../api/fault.ts';
-import { CopyButton, inSentence } from '../parts/copy.tsx';
-import { formatRelativeTime, formatMs, formatTime } from '../parts/format.ts';
-import { Badge } from '../parts/index.tsx';
+import type { Fault } from '../../api/fault.ts';
+import { CopyButton, inSentence } from '../../ui/copy.tsx';
+import { formatRelativeTime, formatMs, formatTime } from '../../ui/format.ts';
+import { Badge } from '../../ui/index.tsx';
 import css from './agents.module.css';
 import { useTimedText } from './clock.ts';
 import type { Session, Tool, WaitingOn } from './schemas.ts';

@@ -1,4 +1,4 @@
-import type { components } from '../api/schema.d.ts';
+import type { components } from '../../api/schema.d.ts';
 
 /** Short names of the agent plane's schemas. */
 type Schemas = components['schemas'];

@@ -1,6 +1,6 @@
-import { fetchRaw } from '../api/client.ts';
-import { readJsonLines } from '../api/lines.ts';
-import type { components } from '../api/schema.d.ts';
+import { fetchRaw } from '../../api/client.ts';
+import { readJsonLines } from '../../api/lines.ts';
+import type { components } from '../../api/schema.d.ts';
 import type { RunEvent } from './schemas.ts';
 
 /** Starts a run; the run continues after the response is dropped. @returns its id */

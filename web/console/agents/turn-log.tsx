@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
-import { CopyButton } from '../parts/copy.tsx';
-import { formatMs, formatNumber } from '../parts/format.ts';
-import { Badge } from '../parts/index.tsx';
+import { CopyButton } from '../../ui/copy.tsx';
+import { formatMs, formatNumber } from '../../ui/format.ts';
+import { Badge } from '../../ui/index.tsx';
 import css from './agents.module.css';
 import { consolePath, ValueView } from './parts.tsx';
 import { type LogBlock, summarizeArguments, type TurnLogData } from './turn-log-data.ts';

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'react';
 import { sleep } from '../../../src/util/sleep.ts';
-import type { Fault } from '../api/fault.ts';
-import { fetchRaw } from '../api/client.ts';
+import type { Fault } from '../../api/fault.ts';
+import { fetchRaw } from '../../api/client.ts';
 import { followEvents } from './follow-events.ts';
 
 export interface EventStream<Event> {

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, unwrap } from '../api/client.ts';
-import { asFault } from '../api/fault.ts';
+import { api, unwrap } from '../../api/client.ts';
+import { asFault } from '../../api/fault.ts';
 
 /** Counts of what waits for a person. */
 export interface WaitingCounts {

@@ -1,7 +1,7 @@
 import { type QueryClient, useQueryClient } from '@tanstack/react-query';
 import { Component, type ReactNode, Suspense } from 'react';
 import { Link, Redirect, Route, Switch, useLocation, useSearch } from 'wouter';
-import { Button, Empty, FaultNote, Loading, Page } from '../parts/index.tsx';
+import { Button, Empty, FaultNote, Loading, Page } from '../../ui/index.tsx';
 import { Home } from '../views/home/index.tsx';
 import { Navigation } from './navigation.tsx';
 import css from './shell.module.css';

@@ -1,6 +1,6 @@
 import { useEffect, useId, useState } from 'react';
 import { useLocation } from 'wouter';
-import { Dialog } from '../parts/index.tsx';
+import { Dialog } from '../../ui/index.tsx';
 import css from './command-palette.module.css';
 import { usePaletteEntries } from './palette-entries.ts';
 import { type PaletteEntry, searchEntries } from './palette-search.ts';

@@ -3,7 +3,7 @@ import { Link, useLocation } from 'wouter';
 import { useWaiting } from '../agents/waiting.ts';
 import { PaletteButton } from './palette-button.tsx';
 import css from './shell.module.css';
-import { saveTheme, type Theme, savedTheme } from './theme.ts';
+import { saveTheme, type Theme, savedTheme } from '../../ui/theme.ts';
 import { views } from './views.ts';
 
 const viewGroups = ['Model', 'Agents', 'Host'] as const;

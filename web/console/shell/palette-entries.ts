@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { consolePath } from '../agents/parts.tsx';
-import { api, unwrap } from '../api/client.ts';
+import { api, unwrap } from '../../api/client.ts';
 import { useParts } from '../views/lab/kernels/queries.ts';
 import { useModels } from '../views/models/queries.ts';
 import type { PaletteEntry } from './palette-search.ts';

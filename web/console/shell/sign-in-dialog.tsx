@@ -1,6 +1,6 @@
 import { useState, useSyncExternalStore } from 'react';
-import { bearer } from '../api/token.ts';
-import { Button, Dialog, Field } from '../parts/index.tsx';
+import { bearer } from '../../api/token.ts';
+import { Button, Dialog, Field } from '../../ui/index.tsx';
 
 /** Dialog that asks for the bearer token when a request needs it. The token is kept in memory only. */
 export function SignInDialog() {

@@ -1,8 +1,8 @@
 import { memo, useState } from 'react';
-import { CopyButton } from '../../parts/copy-button.tsx';
-import { formatMs, formatNumber } from '../../parts/format.ts';
-import { Badge, Button, FaultNote } from '../../parts/index.tsx';
-import { Markdown } from '../../parts/markdown/index.tsx';
+import { CopyButton } from '../../../ui/copy-button.tsx';
+import { formatMs, formatNumber } from '../../../ui/format.ts';
+import { Badge, Button, FaultNote } from '../../../ui/index.tsx';
+import { Markdown } from '../../../ui/markdown/index.tsx';
 import { type AssistantTurn, isAnswering, type ToolCall, type ToolResult, type Turn } from './answer.ts';
 import css from './chat.module.css';
 import { pageClosed } from './history.ts';

@@ -1,7 +1,7 @@
 import { memo, useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { formatRelativeTime } from '../../parts/format.ts';
-import { Button, Confirm, Dialog, Field } from '../../parts/index.tsx';
+import { formatRelativeTime } from '../../../ui/format.ts';
+import { Button, Confirm, Dialog, Field } from '../../../ui/index.tsx';
 import css from './chat.module.css';
 import { chats, useChats } from './chats.ts';
 import { exportJson, exportMarkdown, fileNameOf, saveFile } from './export.ts';

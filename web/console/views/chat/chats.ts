@@ -1,5 +1,5 @@
 import { useSyncExternalStore } from 'react';
-import { asFault } from '../../api/fault.ts';
+import { asFault } from '../../../api/fault.ts';
 import { errorMessage } from '../../../../src/util/error-message.ts';
 import {
   type AssistantTurn,

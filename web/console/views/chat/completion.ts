@@ -1,7 +1,7 @@
-import { fetchRaw } from '../../api/client.ts';
-import { Fault } from '../../api/fault.ts';
-import { readEvents } from '../../api/lines.ts';
-import type { components } from '../../api/schema.d.ts';
+import { fetchRaw } from '../../../api/client.ts';
+import { Fault } from '../../../api/fault.ts';
+import { readEvents } from '../../../api/lines.ts';
+import type { components } from '../../../api/schema.d.ts';
 import { type AssistantTurn, speedOf, type Token, type ToolCall } from './answer.ts';
 import type { Message } from './messages.ts';
 

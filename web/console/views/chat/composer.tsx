@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { Button, partsCss } from '../../parts/index.tsx';
+import { Button, partsCss } from '../../../ui/index.tsx';
 import css from './chat.module.css';
 
 /** Form for the next message. It keeps the focus when a message is sent or an answer stopped. */

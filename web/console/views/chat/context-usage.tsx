@@ -1,4 +1,4 @@
-import { formatNumber } from '../../parts/format.ts';
+import { formatNumber } from '../../../ui/format.ts';
 import type { Turn } from './answer.ts';
 import css from './chat.module.css';
 

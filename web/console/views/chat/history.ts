@@ -1,6 +1,6 @@
 /** Conversations in this browser's database. The host stores nothing of them. */
 import { clear, createStore, del, set, type UseStore, values } from 'idb-keyval';
-import { Fault } from '../../api/fault.ts';
+import { Fault } from '../../../api/fault.ts';
 import type { Turn } from './answer.ts';
 import type { Conversation } from './tree.ts';
 

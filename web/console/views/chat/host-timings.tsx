@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, unwrap } from '../../api/client.ts';
-import { formatMs, formatNumber } from '../../parts/format.ts';
-import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/protected-route.tsx';
-import { Loading } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { formatMs, formatNumber } from '../../../ui/format.ts';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../shell/protected-route.tsx';
+import { Loading } from '../../../ui/index.tsx';
 import css from './chat.module.css';
 
 const columns = ['queued_ms', 'prefill_ms', 'decode_ms', 'first_token_ms', 'decode_tps'] as const;

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { Redirect, useLocation, useSearch } from 'wouter';
-import { asFault, type Fault } from '../../api/fault.ts';
-import { Button, Empty, Loading, Page, Panel, partsCss } from '../../parts/index.tsx';
+import { asFault, type Fault } from '../../../api/fault.ts';
+import { Button, Empty, Loading, Page, Panel, partsCss } from '../../../ui/index.tsx';
 import { useInfo } from '../home/info.ts';
 import type { ToolResult, Turn } from './answer.ts';
 import { AssistantTurnView } from './assistant-turn.tsx';

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, unwrap } from '../../api/client.ts';
-import type { Fault } from '../../api/fault.ts';
-import { Button, Field } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import type { Fault } from '../../../api/fault.ts';
+import { Button, Field } from '../../../ui/index.tsx';
 import css from './chat.module.css';
 import { alternativeChoices, faultAt, type Sampling, type SamplingName, samplingFields } from './sampling.ts';
 

@@ -1,4 +1,4 @@
-import type { Fault } from '../../api/fault.ts';
+import type { Fault } from '../../../api/fault.ts';
 
 /** Sampling parameters as typed; empty: the default of the host. */
 export type Sampling = Readonly<Record<SamplingName, string>>;

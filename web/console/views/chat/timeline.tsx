@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { formatMs, formatNumber } from '../../parts/format.ts';
-import { Button } from '../../parts/index.tsx';
+import { formatMs, formatNumber } from '../../../ui/format.ts';
+import { Button } from '../../../ui/index.tsx';
 import { type AssistantTurn, decodeSpeed, overallSpeed } from './answer.ts';
 import css from './chat.module.css';
 import { HostTimingsView } from './host-timings.tsx';

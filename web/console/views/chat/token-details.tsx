@@ -1,4 +1,4 @@
-import { formatMs } from '../../parts/format.ts';
+import { formatMs } from '../../../ui/format.ts';
 import { formatProbability, probability, type Token } from './answer.ts';
 import css from './chat.module.css';
 import { readableToken } from './readable-token.ts';

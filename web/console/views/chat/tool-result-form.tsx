@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { Button, Field, Row } from '../../parts/index.tsx';
+import { Button, Field, Row } from '../../../ui/index.tsx';
 import type { ToolCall, ToolResult } from './answer.ts';
 import css from './chat.module.css';
 

@@ -1,6 +1,6 @@
 import { memo, useState } from 'react';
-import { CopyButton } from '../../parts/copy-button.tsx';
-import { Button, Field, Row } from '../../parts/index.tsx';
+import { CopyButton } from '../../../ui/copy-button.tsx';
+import { Button, Field, Row } from '../../../ui/index.tsx';
 import type { Turn, UserTurn } from './answer.ts';
 import css from './chat.module.css';
 import { Versions } from './versions.tsx';

@@ -1,4 +1,4 @@
-import { Button } from '../../parts/index.tsx';
+import { Button } from '../../../ui/index.tsx';
 import type { Turn } from './answer.ts';
 import css from './chat.module.css';
 

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { CodeBlock, CopyValue } from '../../parts/copy.tsx';
-import { Facts, Panel, Tabs } from '../../parts/index.tsx';
-import { api, unwrap } from '../../api/client.ts';
+import { CodeBlock, CopyValue } from '../../../ui/copy.tsx';
+import { Facts, Panel, Tabs } from '../../../ui/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
 import css from './home.module.css';
 import type { Info } from './info.ts';
 import { keyVariable, makeSnippets, type Snippet } from './snippets.ts';

@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { api, unwrap } from '../../api/client.ts';
-import { bearer } from '../../api/token.ts';
-import { Badge, Panel } from '../../parts/index.tsx';
-import { protectedQueryOptions } from '../../parts/protected-route.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { bearer } from '../../../api/token.ts';
+import { Badge, Panel } from '../../../ui/index.tsx';
+import { protectedQueryOptions } from '../../shell/protected-route.tsx';
 import { type Parts, useParts } from '../lab/kernels/queries.ts';
 import css from './home.module.css';
 import type { Info } from './info.ts';

@@ -1,5 +1,5 @@
-import { CopyValue } from '../../parts/copy.tsx';
-import { Badge, Facts, Panel, Row } from '../../parts/index.tsx';
+import { CopyValue } from '../../../ui/copy.tsx';
+import { Badge, Facts, Panel, Row } from '../../../ui/index.tsx';
 import css from './home.module.css';
 import type { Info } from './info.ts';
 

@@ -1,4 +1,4 @@
-import { FaultNote, Page } from '../../parts/index.tsx';
+import { FaultNote, Page } from '../../../ui/index.tsx';
 import { ConnectPanel } from './connect-panel.tsx';
 import { FirstSteps } from './first-steps.tsx';
 import css from './home.module.css';

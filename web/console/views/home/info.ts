@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, unwrap } from '../../api/client.ts';
-import type { components } from '../../api/schema.d.ts';
+import { api, unwrap } from '../../../api/client.ts';
+import type { components } from '../../../api/schema.d.ts';
 
 export type Info = components['schemas']['SubstrateInfo'];
 export type Identity = NonNullable<Info['model']>;

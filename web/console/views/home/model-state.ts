@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, Fault, unwrap } from '../../api/client.ts';
+import { api, Fault, unwrap } from '../../../api/client.ts';
 
 export type ModelState = 'ready' | 'loading' | 'none';
 

@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import { Panel } from '../../parts/index.tsx';
+import { Panel } from '../../../ui/index.tsx';
 import css from './home.module.css';
 import { describePlane } from './planes.ts';
 

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, unwrap } from '../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 
 /** Totals since the start of the host, with the time of the response (`at`, in ms). */
 export const useTelemetry = () =>

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react';
-import { formatRelativeTime, formatNumber, formatTime } from '../../parts/format.ts';
-import { Facts, FaultNote, Loading, Panel } from '../../parts/index.tsx';
+import { formatRelativeTime, formatNumber, formatTime } from '../../../ui/format.ts';
+import { Facts, FaultNote, Loading, Panel } from '../../../ui/index.tsx';
 import { Speed } from './speed.tsx';
 import { useTelemetry } from './telemetry.ts';
 import { type TokenCount, tokenRate, appendCount } from './token-rate.ts';

@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
 import { useWaiting } from '../../agents/waiting.ts';
-import { FaultNote, Loading, Panel } from '../../parts/index.tsx';
+import { FaultNote, Loading, Panel } from '../../../ui/index.tsx';
 import css from './home.module.css';
 
 /** What waits for a person: changes of agents, and runs at gates. */

@@ -1,8 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { createContext, type ReactNode, use, useCallback, useEffect, useMemo, useRef, useState } from 'react';
-import { asFault, faultOf } from '../../api/fault.ts';
-import { fetchRaw } from '../../api/client.ts';
-import { readJsonLines } from '../../api/lines.ts';
+import { asFault, faultOf } from '../../../api/fault.ts';
+import { fetchRaw } from '../../../api/client.ts';
+import { readJsonLines } from '../../../api/lines.ts';
 import type { BenchLine, BenchRequest, BenchRun } from './bench/runs.ts';
 
 interface BenchRuns {

@@ -1,8 +1,8 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, unwrap } from '../../api/client.ts';
-import type { components } from '../../api/schema.d.ts';
-import { Button, Confirm, FaultNote } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import type { components } from '../../../api/schema.d.ts';
+import { Button, Confirm, FaultNote } from '../../../ui/index.tsx';
 
 export type Parts = components['schemas']['LabParts'];
 export type BindRequest = components['schemas']['BindRequest'];

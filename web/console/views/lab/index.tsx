@@ -1,6 +1,6 @@
 import { type ComponentType, lazy, Suspense } from 'react';
 import { useLocation } from 'wouter';
-import { Loading, Page, Tabs } from '../../parts/index.tsx';
+import { Loading, Page, Tabs } from '../../../ui/index.tsx';
 import { BenchRunsProvider } from './bench-runs.tsx';
 
 const tabs = [

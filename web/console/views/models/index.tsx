@@ -1,10 +1,10 @@
-import { FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
-import { formatBytes } from '../../parts/format.ts';
+import { FaultNote, Loading, Page, Panel } from '../../../ui/index.tsx';
+import { formatBytes } from '../../../ui/format.ts';
 import { KernelsPanel } from './kernels-panel.tsx';
 import { ModelTable } from './model-table.tsx';
 import css from './models.module.css';
 import { PullPanel } from './pull-panel.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { useUrlState } from '../../../ui/url-state.ts';
 import { useModels } from './queries.ts';
 import { RolesPanel } from './roles-panel.tsx';
 

@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
-import { CopyValue } from '../../parts/copy.tsx';
-import { Badge, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
+import { CopyValue } from '../../../ui/copy.tsx';
+import { Badge, FaultNote, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { useParts } from '../lab/kernels/queries.ts';
 import css from './models.module.css';
 

@@ -1,8 +1,8 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
-import { CopyButton } from '../../parts/copy.tsx';
-import { formatBytes, formatParameters } from '../../parts/format.ts';
-import { Badge, Button, type Column, Confirm, FaultNote, Row, Table } from '../../parts/index.tsx';
+import { CopyButton } from '../../../ui/copy.tsx';
+import { formatBytes, formatParameters } from '../../../ui/format.ts';
+import { Badge, Button, type Column, Confirm, FaultNote, Row, Table } from '../../../ui/index.tsx';
 import css from './models.module.css';
 import {
   closeModel,

@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { formatBytes } from '../../parts/format.ts';
-import { Badge, Button, Field, FaultNote, Panel, Row } from '../../parts/index.tsx';
+import { formatBytes } from '../../../ui/format.ts';
+import { Badge, Button, Field, FaultNote, Panel, Row } from '../../../ui/index.tsx';
 import css from './models.module.css';
 import { pullName } from './pull-name.ts';
 import { forgetPull, type Pull, startPull, stopPull, usePulls } from './pulls.ts';

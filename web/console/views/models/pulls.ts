@@ -1,8 +1,8 @@
 /** Downloads that this page started. They go on while another view is open. */
 import { useSyncExternalStore } from 'react';
-import { asFault, Fault } from '../../api/fault.ts';
-import { fetchRaw } from '../../api/client.ts';
-import { readJsonLines } from '../../api/lines.ts';
+import { asFault, Fault } from '../../../api/fault.ts';
+import { fetchRaw } from '../../../api/client.ts';
+import { readJsonLines } from '../../../api/lines.ts';
 
 export interface Pull {
   readonly name: string;

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import type { HostModel, HostModels } from '../../../../src/planes/host/models-schema.ts';
-import { fetchRaw } from '../../api/client.ts';
+import { fetchRaw } from '../../../api/client.ts';
 
 export type { HostModel, HostModels };
 

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
-import { CodeBlock } from '../../parts/copy.tsx';
-import { Facts, Panel } from '../../parts/index.tsx';
+import { CodeBlock } from '../../../ui/copy.tsx';
+import { Facts, Panel } from '../../../ui/index.tsx';
 import type { HostModel, HostModels } from './queries.ts';
 
 const switching = {

@@ -1,4 +1,4 @@
-import { formatNanodollars, formatNumber, formatTime } from '../../parts/format.ts';
+import { formatNanodollars, formatNumber, formatTime } from '../../../ui/format.ts';
 import css from './observe.module.css';
 import type { ResultColumn } from './types.ts';
 

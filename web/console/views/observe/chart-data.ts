@@ -1,4 +1,4 @@
-import { formatTime } from '../../parts/format.ts';
+import { formatTime } from '../../../ui/format.ts';
 import type { Query, ResultColumn } from './types.ts';
 
 export interface ChartChoice {

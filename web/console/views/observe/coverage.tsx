@@ -1,5 +1,5 @@
-import { formatMs, formatNumber, formatTime } from '../../parts/format.ts';
-import { Badge, Facts } from '../../parts/index.tsx';
+import { formatMs, formatNumber, formatTime } from '../../../ui/format.ts';
+import { Badge, Facts } from '../../../ui/index.tsx';
 import css from './observe.module.css';
 import type { Envelope } from './types.ts';
 

@@ -1,6 +1,6 @@
 import { Link, Route, Switch, useLocation } from 'wouter';
-import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
-import { Empty, Loading, Page, Panel, Tabs } from '../../parts/index.tsx';
+import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
+import { Empty, Loading, Page, Panel, Tabs } from '../../../ui/index.tsx';
 import { useSurfaces } from './queries.ts';
 import css from './observe.module.css';
 import { QueryView } from './query-view.tsx';

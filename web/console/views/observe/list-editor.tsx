@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import { Button } from '../../parts/index.tsx';
+import { Button } from '../../../ui/index.tsx';
 import css from './observe.module.css';
 
 /** Edits a list in a query: items can be changed, removed and added. */

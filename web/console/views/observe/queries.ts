@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { api, unwrap } from '../../api/client.ts';
-import { protectedQueryOptions } from '../../parts/protected-route.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { protectedQueryOptions } from '../../shell/protected-route.tsx';
 import type { Query, Question } from './types.ts';
 
 /** The surfaces that can be queried, and the predefined questions. */

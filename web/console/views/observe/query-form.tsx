@@ -1,5 +1,5 @@
-import type { Fault } from '../../api/fault.ts';
-import { Field } from '../../parts/index.tsx';
+import type { Fault } from '../../../api/fault.ts';
+import { Field } from '../../../ui/index.tsx';
 import { Conditions } from './conditions.tsx';
 import { resultColumnNames, type Draft } from './query-draft.ts';
 import { GroupsEditor } from './groups.tsx';

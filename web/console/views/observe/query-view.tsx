@@ -1,11 +1,11 @@
 import { useEffect, useState } from 'react';
 import { useSearchParams } from 'wouter';
 import { errorMessage } from '../../../../src/util/error-message.ts';
-import { asFault } from '../../api/fault.ts';
-import { CodeEditor, type Diagnostic } from '../../parts/code-editor.tsx';
-import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
-import { Button, Field, Loading, Panel, Row } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { asFault } from '../../../api/fault.ts';
+import { CodeEditor, type Diagnostic } from '../../../ui/code-editor.tsx';
+import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
+import { Button, Field, Loading, Panel, Row } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 import { useResult, useSchema } from './queries.ts';
 import { QueryForm } from './query-form.tsx';
 import { draftOf, emptyDraft, queryOf } from './query-draft.ts';

@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { Link, useSearchParams } from 'wouter';
-import { asFault } from '../../api/fault.ts';
-import { Button, Empty, Field, Panel } from '../../parts/index.tsx';
+import { asFault } from '../../../api/fault.ts';
+import { Button, Empty, Field, Panel } from '../../../ui/index.tsx';
 import { useResult } from './queries.ts';
 import css from './observe.module.css';
 import { Result } from './result.tsx';

@@ -1,6 +1,6 @@
-import { Chart } from '../../parts/chart.tsx';
-import { Empty, Field } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { Chart } from '../../../ui/chart.tsx';
+import { Empty, Field } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 import {
   axisColumns,
   chartOf,

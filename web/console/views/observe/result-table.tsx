@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { Button, Table } from '../../parts/index.tsx';
+import { Button, Table } from '../../../ui/index.tsx';
 import { Cell } from './cell.tsx';
 import css from './observe.module.css';
 import type { ResultColumn } from './types.ts';

@@ -1,8 +1,8 @@
 import type { ReactNode } from 'react';
-import { asFault } from '../../api/fault.ts';
-import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
-import { Button, Empty, Loading, Panel, Row, Tabs } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { asFault } from '../../../api/fault.ts';
+import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
+import { Button, Empty, Loading, Panel, Row, Tabs } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 import type { ResultQuery } from './queries.ts';
 import { Coverage } from './coverage.tsx';
 import css from './observe.module.css';

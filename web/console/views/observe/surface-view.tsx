@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
-import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
-import { Badge, Facts, Loading, Panel, Table } from '../../parts/index.tsx';
+import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
+import { Badge, Facts, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { useSchema } from './queries.ts';
 import css from './observe.module.css';
 import type { Surface } from './types.ts';

@@ -1,8 +1,8 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { agentsCss as css, RelativeTime, FilterSelect, IdLink, ValueView } from '../../agents/parts.tsx';
-import { api, unwrap } from '../../api/client.ts';
-import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { api, unwrap } from '../../../api/client.ts';
+import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 
 const kinds = [
   ['', 'all'],

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link, Route, Switch } from 'wouter';
 import { RelativeTime, agentsCss as css, consolePath, SubNav } from '../../agents/parts.tsx';
-import { api, unwrap } from '../../api/client.ts';
-import { Badge, Empty, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { Badge, Empty, FaultNote, Loading, Page, Panel } from '../../../ui/index.tsx';
 import { Decision, RiskBadge } from '../../agents/decision.tsx';
 import { ActionJournal } from './action-journal.tsx';
 

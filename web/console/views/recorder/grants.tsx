@@ -1,7 +1,7 @@
-import { CodeBlock, CopyValue } from '../../parts/copy.tsx';
-import { formatRelativeTime, formatTime } from '../../parts/format.ts';
-import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
-import { Badge, Empty, Loading, Panel, Table } from '../../parts/index.tsx';
+import { CodeBlock, CopyValue } from '../../../ui/copy.tsx';
+import { formatRelativeTime, formatTime } from '../../../ui/format.ts';
+import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
+import { Badge, Empty, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { useGrants } from './recorder.ts';
 import css from './recorder.module.css';
 

@@ -1,5 +1,5 @@
 import { Route, Switch, useLocation } from 'wouter';
-import { Page, Tabs } from '../../parts/index.tsx';
+import { Page, Tabs } from '../../../ui/index.tsx';
 import { Grants } from './grants.tsx';
 import { Racks } from './racks.tsx';
 import css from './recorder.module.css';

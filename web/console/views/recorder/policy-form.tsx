@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { asFault } from '../../api/fault.ts';
-import { Button, FaultNote, Field, Row } from '../../parts/index.tsx';
+import { asFault } from '../../../api/fault.ts';
+import { Button, FaultNote, Field, Row } from '../../../ui/index.tsx';
 import { changedMembers, draftOf, lowersLimits } from './policy-draft.ts';
 import { useRackChange } from './recorder.ts';
 import css from './recorder.module.css';

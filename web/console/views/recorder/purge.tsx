@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { formatBytes, formatNumber } from '../../parts/format.ts';
-import { Badge, Button, Dialog, FaultNote, Field } from '../../parts/index.tsx';
+import { formatBytes, formatNumber } from '../../../ui/format.ts';
+import { Badge, Button, Dialog, FaultNote, Field } from '../../../ui/index.tsx';
 import { usePurge } from './recorder.ts';
 import { TombstoneFacts } from './tombstone-facts.tsx';
 import type { Rack } from './types.ts';

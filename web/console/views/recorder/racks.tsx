@@ -1,5 +1,5 @@
-import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
-import { Badge, Loading } from '../../parts/index.tsx';
+import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
+import { Badge, Loading } from '../../../ui/index.tsx';
 import { RackPanel } from './rack-panel.tsx';
 import { useRacks } from './recorder.ts';
 import css from './recorder.module.css';

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { api, unwrap } from '../../api/client.ts';
-import { protectedQueryOptions } from '../../parts/protected-route.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { protectedQueryOptions } from '../../shell/protected-route.tsx';
 import type { Change, Entry, RackId, Review } from './types.ts';
 
 const keys = { all: ['recorder'], racks: ['recorder', 'racks'] } as const;

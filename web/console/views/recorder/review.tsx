@@ -1,8 +1,8 @@
 import { useState } from 'react';
-import { formatNumber, formatTime } from '../../parts/format.ts';
-import { ProtectedRouteFault } from '../../parts/protected-route.tsx';
-import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { formatNumber, formatTime } from '../../../ui/format.ts';
+import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
+import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 import { useReview } from './recorder.ts';
 import css from './recorder.module.css';
 import { TombstoneFacts } from './tombstone-facts.tsx';

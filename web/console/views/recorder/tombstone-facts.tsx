@@ -1,6 +1,6 @@
-import { CopyValue } from '../../parts/copy.tsx';
-import { formatBytes, formatNumber, formatTime } from '../../parts/format.ts';
-import { Facts } from '../../parts/index.tsx';
+import { CopyValue } from '../../../ui/copy.tsx';
+import { formatBytes, formatNumber, formatTime } from '../../../ui/format.ts';
+import { Facts } from '../../../ui/index.tsx';
 import type { Tombstone } from './types.ts';
 
 const formatPeriod = (from: string | null, to: string | null): string =>

@@ -4,8 +4,8 @@ import { useLocation } from 'wouter';
 import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
 import type { RunDetail } from '../../agents/schemas.ts';
 import { startRun } from '../../agents/start-run.ts';
-import { api, unwrap } from '../../api/client.ts';
-import { Button, Confirm, FaultNote, Row } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { Button, Confirm, FaultNote, Row } from '../../../ui/index.tsx';
 
 /** Actions on a run, by its state: pause, resume, cancel, retry. */
 export function RunControls({ run }: { run: RunDetail }) {

@@ -5,9 +5,9 @@ import { DeclaredForm } from '../../agents/declared-form.tsx';
 import { Decision } from '../../agents/decision.tsx';
 import { RelativeTime, agentsCss as css } from '../../agents/parts.tsx';
 import type { Gate, RunDetail } from '../../agents/schemas.ts';
-import { api, unwrap } from '../../api/client.ts';
-import { formatTime } from '../../parts/format.ts';
-import { Button, FaultNote, Panel, Row } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { formatTime } from '../../../ui/format.ts';
+import { Button, FaultNote, Panel, Row } from '../../../ui/index.tsx';
 import { SendEventForm } from './send-event.tsx';
 
 /** The gate that a run waits at, and the actions that open it. */

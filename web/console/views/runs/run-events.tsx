@@ -12,8 +12,8 @@ import type { Gate, RunDetail, RunEvent } from '../../agents/schemas.ts';
 import { TurnLog } from '../../agents/turn-log.tsx';
 import { buildTurnLog } from '../../agents/turn-log-data.ts';
 import { useEvents } from '../../agents/use-events.ts';
-import { formatTime } from '../../parts/format.ts';
-import { FaultNote, Loading, Panel } from '../../parts/index.tsx';
+import { formatTime } from '../../../ui/format.ts';
+import { FaultNote, Loading, Panel } from '../../../ui/index.tsx';
 
 /** Events of a run, over all its segments. */
 export function RunEvents({ run }: { run: RunDetail }) {

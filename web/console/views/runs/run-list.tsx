@@ -8,9 +8,9 @@ import {
   StateBadge,
   Duration,
 } from '../../agents/parts.tsx';
-import { api, unwrap } from '../../api/client.ts';
-import { Empty, FaultNote, Loading, Page, Panel, Table } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { api, unwrap } from '../../../api/client.ts';
+import { Empty, FaultNote, Loading, Page, Panel, Table } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 
 const states = [
   ['', 'all'],

@@ -9,10 +9,10 @@ import {
   ValueView,
 } from '../../agents/parts.tsx';
 import type { RunDetail } from '../../agents/schemas.ts';
-import { api, unwrap } from '../../api/client.ts';
-import { CopyValue } from '../../parts/copy.tsx';
-import { formatNumber, formatTime } from '../../parts/format.ts';
-import { Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { CopyValue } from '../../../ui/copy.tsx';
+import { formatNumber, formatTime } from '../../../ui/format.ts';
+import { Facts, FaultNote, Loading, Page, Panel } from '../../../ui/index.tsx';
 import { RunControls } from './controls.tsx';
 import { GatePanel } from './gate-panel.tsx';
 import { RunEvents } from './run-events.tsx';

@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { DeclaredForm } from '../../agents/declared-form.tsx';
 import { agentsCss as css } from '../../agents/parts.tsx';
-import { api, unwrap } from '../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 
 const data = {
   name: 'data',

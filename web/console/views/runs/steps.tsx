@@ -1,6 +1,6 @@
 import { agentsCss as css, RelativeTime, StateBadge, Duration, ValueView } from '../../agents/parts.tsx';
 import type { RunDetail } from '../../agents/schemas.ts';
-import { Empty, Panel, Table } from '../../parts/index.tsx';
+import { Empty, Panel, Table } from '../../../ui/index.tsx';
 
 /** The steps so far, in order of execution. */
 export function Steps({ run }: { run: RunDetail }) {

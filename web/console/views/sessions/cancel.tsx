@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, unwrap } from '../../api/client.ts';
-import { Button, Dialog, FaultNote } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { Button, Dialog, FaultNote } from '../../../ui/index.tsx';
 import type { Session } from './sessions.ts';
 
 /** Asks a run to stop at its next step boundary. */

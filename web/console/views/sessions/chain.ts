@@ -1,5 +1,5 @@
-import { api, unwrap } from '../../api/client.ts';
-import type { components } from '../../api/schema.d.ts';
+import { api, unwrap } from '../../../api/client.ts';
+import type { components } from '../../../api/schema.d.ts';
 import { checkReceipt, type Finding, checkLink, type ReceiptKey } from './check-receipt.ts';
 
 type Receipt = components['schemas']['WorkReceipt'];

@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { CodeBlock, CopyValue } from '../../parts/copy.tsx';
-import { formatTime } from '../../parts/format.ts';
-import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/protected-route.tsx';
-import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { CodeBlock, CopyValue } from '../../../ui/copy.tsx';
+import { formatTime } from '../../../ui/format.ts';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../shell/protected-route.tsx';
+import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 import { useInfo } from '../home/info.ts';
 import { checkChain, findInvalidLink, type ChainLink } from './chain.ts';
 import { Verdict } from './findings.tsx';

@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { api, unwrap } from '../../api/client.ts';
-import { CopyValue } from '../../parts/copy.tsx';
-import { formatRelativeTime, formatNumber, formatTime } from '../../parts/format.ts';
-import { Facts, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { CopyValue } from '../../../ui/copy.tsx';
+import { formatRelativeTime, formatNumber, formatTime } from '../../../ui/format.ts';
+import { Facts, FaultNote, Loading, Page, Panel } from '../../../ui/index.tsx';
 import { CancelButton } from './cancel.tsx';
 import { formatDuration } from './feed.tsx';
 import { ReceiptPanel } from './receipt.tsx';

@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
-import { formatRelativeTime, formatMs, formatNumber } from '../../parts/format.ts';
-import { Empty, FaultNote, Field, Loading, Panel, Table } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { formatRelativeTime, formatMs, formatNumber } from '../../../ui/format.ts';
+import { Empty, FaultNote, Field, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 import { CancelButton } from './cancel.tsx';
 import { matchesFilter, type Session } from './sessions.ts';
 import css from './sessions.module.css';

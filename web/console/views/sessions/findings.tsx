@@ -1,4 +1,4 @@
-import { Badge } from '../../parts/index.tsx';
+import { Badge } from '../../../ui/index.tsx';
 import type { Finding } from './check-receipt.ts';
 import css from './sessions.module.css';
 

@@ -1,5 +1,5 @@
 import { Route, Switch, useLocation } from 'wouter';
-import { Page, Tabs } from '../../parts/index.tsx';
+import { Page, Tabs } from '../../../ui/index.tsx';
 import { Chain } from './chain.tsx';
 import { Detail } from './detail.tsx';
 import { Feed } from './feed.tsx';

@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { api, unwrap } from '../../api/client.ts';
-import { asFault } from '../../api/fault.ts';
-import { CodeBlock, CopyButton, CopyValue } from '../../parts/copy.tsx';
-import { Empty, Facts, FaultNote, Loading, Panel } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { asFault } from '../../../api/fault.ts';
+import { CodeBlock, CopyButton, CopyValue } from '../../../ui/copy.tsx';
+import { Empty, Facts, FaultNote, Loading, Panel } from '../../../ui/index.tsx';
 import { useInfo } from '../home/info.ts';
 import { checkReceipt } from './check-receipt.ts';
 import { Findings } from './findings.tsx';

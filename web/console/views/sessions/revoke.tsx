@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, unwrap } from '../../api/client.ts';
-import { Badge, Button, Facts, FaultNote, Field, Panel } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { Badge, Button, Facts, FaultNote, Field, Panel } from '../../../ui/index.tsx';
 import css from './sessions.module.css';
 
 const credentials = {

@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { type ReactNode, useState } from 'react';
 import { Link } from 'wouter';
-import { api, unwrap } from '../../api/client.ts';
-import { CopyValue } from '../../parts/copy.tsx';
-import { formatRelativeTime, formatTime } from '../../parts/format.ts';
-import { protectedQueryOptions, ProtectedRouteFault } from '../../parts/protected-route.tsx';
-import { Badge, Button, Empty, Facts, Loading, Panel, Table } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { CopyValue } from '../../../ui/copy.tsx';
+import { formatRelativeTime, formatTime } from '../../../ui/format.ts';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../shell/protected-route.tsx';
+import { Badge, Button, Empty, Facts, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { RevokePanel } from './revoke.tsx';
 import css from './sessions.module.css';
 import { subjectPath, stateTone } from './sessions.ts';

@@ -1,4 +1,4 @@
-import { Badge } from '../../parts/index.tsx';
+import { Badge } from '../../../ui/index.tsx';
 import { type Session, stateTone } from './sessions.ts';
 
 export const StateBadge = ({ session }: { session: Pick<Session, 'state' | 'waiting_on' | 'stale'> }) => (

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, unwrap } from '../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 
 /** Choices for the maximum number of ended sessions. */
 export const limitChoices = ['50', '200', '1000', '10000'] as const;

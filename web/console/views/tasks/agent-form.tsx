@@ -1,8 +1,8 @@
 import type { ReactNode } from 'react';
 import { agentsCss as css, ToolBadge } from '../../agents/parts.tsx';
 import { matchesGlob } from '../../agents/tools.ts';
-import { asFault } from '../../api/fault.ts';
-import { Badge, FaultNote, Field, Panel, Row } from '../../parts/index.tsx';
+import { asFault } from '../../../api/fault.ts';
+import { Badge, FaultNote, Field, Panel, Row } from '../../../ui/index.tsx';
 import { type AgentDraft, limits, splitLines, samplingNames } from './agent-draft.ts';
 import { useTools } from './use-agents.ts';
 

@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
 import { agentsCss as css } from '../../agents/parts.tsx';
-import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
+import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { useAgents } from './use-agents.ts';
 
 /** The stored agents and the built-in one. */

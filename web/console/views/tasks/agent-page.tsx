@@ -3,8 +3,8 @@ import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { agentsCss as css } from '../../agents/parts.tsx';
 import type { AgentSpec } from '../../agents/schemas.ts';
-import { api, unwrap } from '../../api/client.ts';
-import { Button, Confirm, FaultNote, Loading, Page, Panel, Row } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { Button, Confirm, FaultNote, Loading, Page, Panel, Row } from '../../../ui/index.tsx';
 import { type AgentDraft, draftOf, specOf } from './agent-draft.ts';
 import { AgentForm } from './agent-form.tsx';
 

@@ -1,6 +1,6 @@
 import { Route, Switch } from 'wouter';
 import { SubNav } from '../../agents/parts.tsx';
-import { Page } from '../../parts/index.tsx';
+import { Page } from '../../../ui/index.tsx';
 import { AgentPage, NewAgent } from './agent-page.tsx';
 import { AgentList } from './agent-list.tsx';
 import { StartTaskForm } from './start-task.tsx';

@@ -8,10 +8,10 @@ import {
   StateBadge,
   Duration,
 } from '../../agents/parts.tsx';
-import { api, unwrap } from '../../api/client.ts';
-import { formatNumber } from '../../parts/format.ts';
-import { Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { api, unwrap } from '../../../api/client.ts';
+import { formatNumber } from '../../../ui/format.ts';
+import { Empty, FaultNote, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 
 const states = [
   ['', 'all'],

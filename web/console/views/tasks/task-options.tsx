@@ -1,6 +1,6 @@
 import { agentsCss as css } from '../../agents/parts.tsx';
 import type { AgentSpec } from '../../agents/schemas.ts';
-import { Field } from '../../parts/index.tsx';
+import { Field } from '../../../ui/index.tsx';
 import type { DraftFaults, TaskDraft } from './task-request.ts';
 
 const numberFields = [

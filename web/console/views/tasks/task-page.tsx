@@ -13,11 +13,11 @@ import type { TurnEvent } from '../../agents/schemas.ts';
 import { TurnLog } from '../../agents/turn-log.tsx';
 import { buildTurnLog } from '../../agents/turn-log-data.ts';
 import { useEvents } from '../../agents/use-events.ts';
-import { api, fetchRaw, unwrap } from '../../api/client.ts';
-import type { components } from '../../api/schema.d.ts';
-import { CopyValue } from '../../parts/copy.tsx';
-import { formatNumber, formatTime } from '../../parts/format.ts';
-import { Button, Facts, FaultNote, Field, Loading, Page, Panel } from '../../parts/index.tsx';
+import { api, fetchRaw, unwrap } from '../../../api/client.ts';
+import type { components } from '../../../api/schema.d.ts';
+import { CopyValue } from '../../../ui/copy.tsx';
+import { formatNumber, formatTime } from '../../../ui/format.ts';
+import { Button, Facts, FaultNote, Field, Loading, Page, Panel } from '../../../ui/index.tsx';
 import { useAgents } from './use-agents.ts';
 
 type TaskDetail = components['schemas']['TaskDetail'];

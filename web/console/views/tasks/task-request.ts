@@ -1,5 +1,5 @@
 import { isRecord } from '../../../../src/util/json.ts';
-import type { components } from '../../api/schema.d.ts';
+import type { components } from '../../../api/schema.d.ts';
 
 type TaskRequest = components['schemas']['TaskRequest'];
 

@@ -1,6 +1,6 @@
 import { agentsCss as css, FilterSelect, ToolBadge, ValueView } from '../../agents/parts.tsx';
-import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 import { useTools } from './use-agents.ts';
 
 const states = [

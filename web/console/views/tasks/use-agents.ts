@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, unwrap } from '../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 
 export const useAgents = () =>
   useQuery({ queryKey: ['agents'], queryFn: () => unwrap(api.GET('/agent/v1/agents')) });

@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
 import { agentsCss as css } from '../../agents/parts.tsx';
-import { CodeEditor } from '../../parts/code-editor.tsx';
-import { Empty, FaultNote, Loading, Page, Panel, Table } from '../../parts/index.tsx';
+import { CodeEditor } from '../../../ui/code-editor.tsx';
+import { Empty, FaultNote, Loading, Page, Panel, Table } from '../../../ui/index.tsx';
 import { ConsentFacts } from './consent-facts.tsx';
 import { ForkButton } from './fork-button.tsx';
 import { RunPanel } from './run-panel.tsx';

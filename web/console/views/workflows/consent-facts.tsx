@@ -1,7 +1,7 @@
 import { agentsCss as css } from '../../agents/parts.tsx';
 import type { Consent } from '../../agents/schemas.ts';
-import { formatRelativeTime, formatTime } from '../../parts/format.ts';
-import { Badge, Facts } from '../../parts/index.tsx';
+import { formatRelativeTime, formatTime } from '../../../ui/format.ts';
+import { Badge, Facts } from '../../../ui/index.tsx';
 
 const NameList = ({ names, emptyText }: { names: readonly string[]; emptyText: string }) =>
   names.length === 0 ? (

@@ -2,9 +2,9 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { useLocation } from 'wouter';
 import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
-import { api, unwrap } from '../../api/client.ts';
-import { asFault } from '../../api/fault.ts';
-import { Button, Dialog, FaultNote, Field } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { asFault } from '../../../api/fault.ts';
+import { Button, Dialog, FaultNote, Field } from '../../../ui/index.tsx';
 
 /** Forks a built-in workflow, under the same or another name. */
 export function ForkButton({ name }: { name: string }) {

@@ -1,6 +1,6 @@
 import { Route, Switch } from 'wouter';
-import { Page } from '../../parts/index.tsx';
-import { useUrlState } from '../../parts/url-state.ts';
+import { Page } from '../../../ui/index.tsx';
+import { useUrlState } from '../../../ui/url-state.ts';
 import { BuiltinPage } from './builtin-page.tsx';
 import { NewWorkflow } from './new-workflow.tsx';
 import { WorkflowLists } from './workflow-lists.tsx';

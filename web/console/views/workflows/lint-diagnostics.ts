@@ -1,5 +1,5 @@
 import type { LintReport } from '../../agents/schemas.ts';
-import type { Diagnostic } from '../../parts/code-editor.tsx';
+import type { Diagnostic } from '../../../ui/code-editor.tsx';
 
 /** Lint findings as diagnostics for the editor. @param source the source that was linted */
 export const lintDiagnostics = (report: LintReport | undefined, source: string): Diagnostic[] => {

@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { agentsCss as css, consolePath } from '../../agents/parts.tsx';
-import { Button, FaultNote, Loading, Page, Panel } from '../../parts/index.tsx';
+import { Button, FaultNote, Loading, Page, Panel } from '../../../ui/index.tsx';
 import { ConsentFacts } from './consent-facts.tsx';
 import { SourcePanel } from './source-panel.tsx';
 import { lintReportOf, storeWorkflow } from './store-workflow.ts';

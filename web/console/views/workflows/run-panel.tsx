@@ -4,9 +4,9 @@ import { Link, useLocation } from 'wouter';
 import { RelativeTime, agentsCss as css, consolePath, StateBadge } from '../../agents/parts.tsx';
 import { DeclaredForm } from '../../agents/declared-form.tsx';
 import { startRun } from '../../agents/start-run.ts';
-import { api, unwrap } from '../../api/client.ts';
-import { asFault } from '../../api/fault.ts';
-import { Empty, Field, Loading, Panel } from '../../parts/index.tsx';
+import { api, unwrap } from '../../../api/client.ts';
+import { asFault } from '../../../api/fault.ts';
+import { Empty, Field, Loading, Panel } from '../../../ui/index.tsx';
 
 /** Form that runs a workflow with its declared inputs, and its recent runs. */
 export const RunPanel = (props: {

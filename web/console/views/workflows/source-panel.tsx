@@ -1,8 +1,8 @@
 import type { ReactNode } from 'react';
 import { agentsCss as css } from '../../agents/parts.tsx';
 import type { LintReport } from '../../agents/schemas.ts';
-import { CodeEditor } from '../../parts/code-editor.tsx';
-import { FaultNote, Panel, Row } from '../../parts/index.tsx';
+import { CodeEditor } from '../../../ui/code-editor.tsx';
+import { FaultNote, Panel, Row } from '../../../ui/index.tsx';
 import { lintDiagnostics, lintSummary } from './lint-diagnostics.ts';
 import type { useLint } from './use-lint.ts';
 

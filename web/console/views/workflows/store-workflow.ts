@@ -1,6 +1,6 @@
 import type { Ensemble, LintReport } from '../../agents/schemas.ts';
-import { api, unwrap } from '../../api/client.ts';
-import { Fault } from '../../api/fault.ts';
+import { api, unwrap } from '../../../api/client.ts';
+import { Fault } from '../../../api/fault.ts';
 
 const textBody = {
   bodySerializer: (text: string | undefined) => text ?? '',

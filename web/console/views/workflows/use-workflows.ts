@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import type { BuiltinWorkflow, Ensemble } from '../../agents/schemas.ts';
-import { api, unwrap } from '../../api/client.ts';
+import { api, unwrap } from '../../../api/client.ts';
 
 export const useWorkflows = () =>
   useQuery({

@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
 import { RelativeTime, agentsCss as css, consolePath } from '../../agents/parts.tsx';
-import { formatTime } from '../../parts/format.ts';
-import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../parts/index.tsx';
+import { formatTime } from '../../../ui/format.ts';
+import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { ForkButton } from './fork-button.tsx';
 import { useBuiltins, useWorkflows } from './use-workflows.ts';
 

@@ -1,5 +1,5 @@
-import { formatMs } from '../../../parts/format.ts';
-import { type Column, Table } from '../../../parts/index.tsx';
+import { formatMs } from '../../../../ui/format.ts';
+import { type Column, Table } from '../../../../ui/index.tsx';
 import type { BenchResult } from './runs.ts';
 import css from './bench.module.css';
 import { formatShare, kernelName, slotOf } from '../graph/graph-model.ts';

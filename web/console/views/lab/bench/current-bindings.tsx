@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'react';
 import { Link } from 'wouter';
-import { Button, Empty, Field, FaultNote, Panel, Row, Table } from '../../../parts/index.tsx';
+import { Button, Empty, Field, FaultNote, Panel, Row, Table } from '../../../../ui/index.tsx';
 import { boundKernels, type Parts, UnbindAllButton, useBind } from '../bindings.tsx';
 import { slotOf } from '../graph/graph-model.ts';
 import css from './bench.module.css';

@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, unwrap } from '../../../api/client.ts';
-import { bearer } from '../../../api/token.ts';
-import { formatTime } from '../../../parts/format.ts';
-import { protectedQueryOptions, ProtectedRouteFault } from '../../../parts/protected-route.tsx';
-import { Badge, Button, Empty, Loading, Panel, Table } from '../../../parts/index.tsx';
+import { api, unwrap } from '../../../../api/client.ts';
+import { bearer } from '../../../../api/token.ts';
+import { formatTime } from '../../../../ui/format.ts';
+import { protectedQueryOptions, ProtectedRouteFault } from '../../../shell/protected-route.tsx';
+import { Badge, Button, Empty, Loading, Panel, Table } from '../../../../ui/index.tsx';
 import { useBenchRuns } from '../bench-runs.tsx';
 import type { BenchRun } from './runs.ts';
 import { formatChange, formatRange, isVerdict, verdictTones, verdictLabels } from './verdict-text.ts';

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, unwrap } from '../../../api/client.ts';
-import { formatTime } from '../../../parts/format.ts';
-import { Button, Empty, FaultNote, Loading, Panel } from '../../../parts/index.tsx';
+import { api, unwrap } from '../../../../api/client.ts';
+import { formatTime } from '../../../../ui/format.ts';
+import { Button, Empty, FaultNote, Loading, Panel } from '../../../../ui/index.tsx';
 import { useBenchRuns } from '../bench-runs.tsx';
 import { latestResult } from './runs.ts';
 import css from './bench.module.css';

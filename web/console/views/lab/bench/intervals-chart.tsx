@@ -1,5 +1,5 @@
 import { useMemo } from 'react';
-import { Chart } from '../../../parts/chart.tsx';
+import { Chart } from '../../../../ui/chart.tsx';
 import type { BenchResult } from './runs.ts';
 
 interface RatioWithInterval {

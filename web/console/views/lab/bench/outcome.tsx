@@ -1,6 +1,6 @@
-import { CopyValue } from '../../../parts/copy.tsx';
-import { formatNumber } from '../../../parts/format.ts';
-import { Badge, Facts, Table } from '../../../parts/index.tsx';
+import { CopyValue } from '../../../../ui/copy.tsx';
+import { formatNumber } from '../../../../ui/format.ts';
+import { Badge, Facts, Table } from '../../../../ui/index.tsx';
 import type { BenchResult } from './runs.ts';
 import css from './bench.module.css';
 import { IntervalsChart } from './intervals-chart.tsx';

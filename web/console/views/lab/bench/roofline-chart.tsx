@@ -1,6 +1,6 @@
 import { useMemo } from 'react';
-import { Chart } from '../../../parts/chart.tsx';
-import { formatMs } from '../../../parts/format.ts';
+import { Chart } from '../../../../ui/chart.tsx';
+import { formatMs } from '../../../../ui/format.ts';
 import type { BenchResult } from './runs.ts';
 import { formatShare, kernelName } from '../graph/graph-model.ts';
 import { ComponentTables } from './component-tables.tsx';

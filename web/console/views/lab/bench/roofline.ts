@@ -1,5 +1,5 @@
 /** Roofline data: operations per byte against operations per second. */
-import type { Series } from '../../../parts/plot/types.ts';
+import type { Series } from '../../../../ui/plot/types.ts';
 import type { BenchResult } from './runs.ts';
 import { slotOf } from '../graph/graph-model.ts';
 

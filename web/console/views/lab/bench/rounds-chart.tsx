@@ -1,6 +1,6 @@
 import { useMemo } from 'react';
-import { Chart } from '../../../parts/chart.tsx';
-import { useUrlState } from '../../../parts/url-state.ts';
+import { Chart } from '../../../../ui/chart.tsx';
+import { useUrlState } from '../../../../ui/url-state.ts';
 import type { BenchRun } from './runs.ts';
 import css from './bench.module.css';
 import { roundSelections, ratiosOf } from './rounds.ts';

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react';
-import { formatMs } from '../../../parts/format.ts';
-import { Button, Field, Panel, Row } from '../../../parts/index.tsx';
-import { useUrlState } from '../../../parts/url-state.ts';
+import { formatMs } from '../../../../ui/format.ts';
+import { Button, Field, Panel, Row } from '../../../../ui/index.tsx';
+import { useUrlState } from '../../../../ui/url-state.ts';
 import { useBenchRuns } from '../bench-runs.tsx';
 import { type BenchRequest, type BenchRun, stageText } from './runs.ts';
 import css from './bench.module.css';

@@ -1,7 +1,7 @@
 /** Applies a saved config to a running host, as `--kernels` does at start. */
 import { errorMessage } from '../../../../../src/util/error-message.ts';
-import { api, unwrap } from '../../../api/client.ts';
-import type { components } from '../../../api/schema.d.ts';
+import { api, unwrap } from '../../../../api/client.ts';
+import type { components } from '../../../../api/schema.d.ts';
 import type { Config } from './config-text.ts';
 
 export interface ApplyStep {

@@ -1,5 +1,5 @@
-import { DiffView, FaultNote, Field, Loading, Panel } from '../../../parts/index.tsx';
-import { useUrlState } from '../../../parts/url-state.ts';
+import { DiffView, FaultNote, Field, Loading, Panel } from '../../../../ui/index.tsx';
+import { useUrlState } from '../../../../ui/url-state.ts';
 import { useParts } from '../kernels/queries.ts';
 import { configDiff, type Side, sideOfBindings, sideOfConfig, spansOf } from './config-text.ts';
 import css from './configs.module.css';

@@ -1,9 +1,9 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { api, unwrap } from '../../../api/client.ts';
-import { CopyValue } from '../../../parts/copy.tsx';
-import { formatTime } from '../../../parts/format.ts';
-import { Badge, Button, Confirm, Facts, FaultNote, Loading, Panel, Table } from '../../../parts/index.tsx';
+import { api, unwrap } from '../../../../api/client.ts';
+import { CopyValue } from '../../../../ui/copy.tsx';
+import { formatTime } from '../../../../ui/format.ts';
+import { Badge, Button, Confirm, Facts, FaultNote, Loading, Panel, Table } from '../../../../ui/index.tsx';
 import { summarizeComponents, useRefreshLab } from '../kernels/queries.ts';
 import { applyConfig, type ApplyStep } from './apply-config.ts';
 import type { Config } from './config-text.ts';

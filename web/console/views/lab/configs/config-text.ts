@@ -1,6 +1,6 @@
 /** Renders configs and current bindings as text for a diff. */
 import { createTwoFilesPatch } from 'diff';
-import type { components } from '../../../api/schema.d.ts';
+import type { components } from '../../../../api/schema.d.ts';
 
 type Schemas = components['schemas'];
 /** Without the evidence that no view shows. */

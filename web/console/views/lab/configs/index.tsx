@@ -1,6 +1,6 @@
-import { CopyValue } from '../../../parts/copy.tsx';
-import { Badge, Button, Empty, FaultNote, Loading, Panel, Table } from '../../../parts/index.tsx';
-import { useUrlState } from '../../../parts/url-state.ts';
+import { CopyValue } from '../../../../ui/copy.tsx';
+import { Badge, Button, Empty, FaultNote, Loading, Panel, Table } from '../../../../ui/index.tsx';
+import { useUrlState } from '../../../../ui/url-state.ts';
 import { ComparePanel } from './compare.tsx';
 import { ConfigPanel } from './config-panel.tsx';
 import css from './configs.module.css';

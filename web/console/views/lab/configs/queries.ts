@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { api, unwrap } from '../../../api/client.ts';
+import { api, unwrap } from '../../../../api/client.ts';
 
 export const useConfigNames = () =>
   useQuery({ queryKey: ['lab', 'configs'], queryFn: () => unwrap(api.GET('/lab/v1/configs')) });

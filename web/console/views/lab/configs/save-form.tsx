@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, unwrap } from '../../../api/client.ts';
-import { Button, Confirm, FaultNote, Field, Panel } from '../../../parts/index.tsx';
+import { api, unwrap } from '../../../../api/client.ts';
+import { Button, Confirm, FaultNote, Field, Panel } from '../../../../ui/index.tsx';
 import { summarizeComponents, useParts, useRefreshLab } from '../kernels/queries.ts';
 import css from './configs.module.css';
 import { sideOfBindings } from './config-text.ts';

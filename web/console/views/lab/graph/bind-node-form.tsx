@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { Button, Field, FaultNote, Row } from '../../../parts/index.tsx';
+import { Button, Field, FaultNote, Row } from '../../../../ui/index.tsx';
 import { type BindRequest, boundKernels, type Parts, UnbindAllButton, useBind } from '../bindings.tsx';
 import { type GraphNode, type LabGraph, layerOf, shortId, slotOf } from './graph-model.ts';
 

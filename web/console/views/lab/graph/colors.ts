@@ -1,4 +1,4 @@
-import { formatMs } from '../../../parts/format.ts';
+import { formatMs } from '../../../../ui/format.ts';
 import { formatShare, kernelName, type KernelName, type Times } from './graph-model.ts';
 
 export type ColorMode = 'time' | 'kernel';

@@ -11,7 +11,7 @@ import {
   useReactFlow,
 } from '@xyflow/react';
 import { createContext, use, useCallback, useEffect, useMemo, useRef } from 'react';
-import { Button } from '../../../parts/index.tsx';
+import { Button } from '../../../../ui/index.tsx';
 import { type ColorMode, type BoxStyle, boxStyle } from './colors.ts';
 import css from './graph.module.css';
 import { type Item, type Layout, layoutGraph, pathOf, type Rect } from './layout.ts';

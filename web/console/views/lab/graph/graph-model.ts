@@ -1,5 +1,5 @@
 /** View model of the live graph: dispatches, their GPU times, and collapsed layers. */
-import type { components } from '../../../api/schema.d.ts';
+import type { components } from '../../../../api/schema.d.ts';
 
 export type LabGraph = components['schemas']['LabGraph'];
 export type GraphNode = LabGraph['nodes'][number];

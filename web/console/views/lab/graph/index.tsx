@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { lazy, Suspense, useMemo } from 'react';
-import { api, unwrap } from '../../../api/client.ts';
-import { formatMs } from '../../../parts/format.ts';
-import { Button, Empty, FaultNote, Loading, Panel } from '../../../parts/index.tsx';
-import { useUrlState } from '../../../parts/url-state.ts';
+import { api, unwrap } from '../../../../api/client.ts';
+import { formatMs } from '../../../../ui/format.ts';
+import { Button, Empty, FaultNote, Loading, Panel } from '../../../../ui/index.tsx';
+import { useUrlState } from '../../../../ui/url-state.ts';
 import { useBenchRuns } from '../bench-runs.tsx';
 import { stageText } from '../bench/runs.ts';
 import type { ColorMode } from './colors.ts';

@@ -1,5 +1,5 @@
-import { Table } from '../../../parts/index.tsx';
-import { formatMs } from '../../../parts/format.ts';
+import { Table } from '../../../../ui/index.tsx';
+import { formatMs } from '../../../../ui/format.ts';
 import css from './graph.module.css';
 import {
   formatShare,

@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
-import { Badge, Button, Facts, Panel } from '../../../parts/index.tsx';
-import { formatBytes, formatMs, formatNumber } from '../../../parts/format.ts';
+import { Badge, Button, Facts, Panel } from '../../../../ui/index.tsx';
+import { formatBytes, formatMs, formatNumber } from '../../../../ui/format.ts';
 import type { Parts } from '../bindings.tsx';
 import { BindNodeForm } from './bind-node-form.tsx';
 import css from './graph.module.css';

@@ -1,7 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { useId, useState } from 'react';
-import { api, unwrap } from '../../../api/client.ts';
-import { Badge, Button, Empty, FaultNote, Field, Loading, Table } from '../../../parts/index.tsx';
+import { api, unwrap } from '../../../../api/client.ts';
+import { Badge, Button, Empty, FaultNote, Field, Loading, Table } from '../../../../ui/index.tsx';
 import css from './kernels.module.css';
 import { slotOf, summarizeComponents, useParts, useRefreshLab } from './queries.ts';
 

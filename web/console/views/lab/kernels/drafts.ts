@@ -1,5 +1,5 @@
 /** Kernel drafts in session storage, so that they survive a reload of the tab. */
-import type { components } from '../../../api/schema.d.ts';
+import type { components } from '../../../../api/schema.d.ts';
 
 export type Report = components['schemas']['KernelRegistrationReport'];
 type Stub = components['schemas']['LabStub'];

@@ -1,6 +1,6 @@
-import { CopyValue } from '../../../parts/copy.tsx';
-import { Badge, Button, Facts, Panel, Row, Table } from '../../../parts/index.tsx';
-import { formatMs } from '../../../parts/format.ts';
+import { CopyValue } from '../../../../ui/copy.tsx';
+import { Badge, Button, Facts, Panel, Row, Table } from '../../../../ui/index.tsx';
+import { formatMs } from '../../../../ui/format.ts';
 import type { Report } from './drafts.ts';
 import css from './kernels.module.css';
 import { formatError } from './parity-heat-map.tsx';

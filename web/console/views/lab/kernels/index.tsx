@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { Badge, Empty, FaultNote, Field, Loading, Panel, Table } from '../../../parts/index.tsx';
+import { Badge, Empty, FaultNote, Field, Loading, Panel, Table } from '../../../../ui/index.tsx';
 import { isChanged, readDraft } from './drafts.ts';
 import css from './kernels.module.css';
 import { ModelParity } from './model-parity.tsx';

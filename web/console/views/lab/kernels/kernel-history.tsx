@@ -1,12 +1,12 @@
 import { useQuery } from '@tanstack/react-query';
 import { createTwoFilesPatch } from 'diff';
 import { useState } from 'react';
-import { api, unwrap } from '../../../api/client.ts';
-import type { components } from '../../../api/schema.d.ts';
-import { Chart } from '../../../parts/chart.tsx';
-import { CopyValue } from '../../../parts/copy.tsx';
-import { formatTime } from '../../../parts/format.ts';
-import { Badge, Button, DiffView, FaultNote, Loading, Table } from '../../../parts/index.tsx';
+import { api, unwrap } from '../../../../api/client.ts';
+import type { components } from '../../../../api/schema.d.ts';
+import { Chart } from '../../../../ui/chart.tsx';
+import { CopyValue } from '../../../../ui/copy.tsx';
+import { formatTime } from '../../../../ui/format.ts';
+import { Badge, Button, DiffView, FaultNote, Loading, Table } from '../../../../ui/index.tsx';
 import { formatRange, isVerdict, verdictLabels, verdictTones } from '../bench/verdict-text.ts';
 
 type Version = components['schemas']['KernelVersions']['versions'][number];

@@ -1,4 +1,4 @@
-import { Field, Table } from '../../../parts/index.tsx';
+import { Field, Table } from '../../../../ui/index.tsx';
 import css from './kernels.module.css';
 import { directives, overridesOf, withDirectives, withOverride } from './manifest.ts';
 import type { Op } from './queries.ts';

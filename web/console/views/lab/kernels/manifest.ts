@@ -3,8 +3,8 @@
  * fields of the workbench show and rewrite these lines.
  */
 import { readHeader } from '../../../../../src/lab/kernel-header.ts';
-import type { components } from '../../../api/schema.d.ts';
-import type { Diagnostic } from '../../../parts/diagnostics.ts';
+import type { components } from '../../../../api/schema.d.ts';
+import type { Diagnostic } from '../../../../ui/diagnostics.ts';
 
 export type Registration = components['schemas']['KernelRegistration'];
 type Key = 'op' | 'name' | 'entry' | 'dispatch' | 'override' | 'tune' | 'requires' | 'dtypes' | 'bind';

@@ -1,8 +1,8 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { api, unwrap } from '../../../api/client.ts';
-import type { components } from '../../../api/schema.d.ts';
-import { Badge, Button, Facts, FaultNote, Field, Loading, Panel, Table } from '../../../parts/index.tsx';
+import { api, unwrap } from '../../../../api/client.ts';
+import type { components } from '../../../../api/schema.d.ts';
+import { Badge, Button, Facts, FaultNote, Field, Loading, Panel, Table } from '../../../../ui/index.tsx';
 import css from './kernels.module.css';
 import { formatLimitShare, formatError, ParityHeatMap } from './parity-heat-map.tsx';
 

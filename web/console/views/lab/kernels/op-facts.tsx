@@ -1,4 +1,4 @@
-import { Table } from '../../../parts/index.tsx';
+import { Table } from '../../../../ui/index.tsx';
 import css from './kernels.module.css';
 import type { Op } from './queries.ts';
 

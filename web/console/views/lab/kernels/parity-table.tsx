@@ -1,4 +1,4 @@
-import { Badge, Table } from '../../../parts/index.tsx';
+import { Badge, Table } from '../../../../ui/index.tsx';
 import type { Report } from './drafts.ts';
 import { formatLimitShare, type Cell, formatError, ParityHeatMap } from './parity-heat-map.tsx';
 

@@ -1,9 +1,9 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
-import { api, unwrap } from '../../../api/client.ts';
-import type { components } from '../../../api/schema.d.ts';
-import type { Diagnostic } from '../../../parts/code-editor.tsx';
-import { Button, FaultNote, Field, Panel, Row, Table } from '../../../parts/index.tsx';
+import { api, unwrap } from '../../../../api/client.ts';
+import type { components } from '../../../../api/schema.d.ts';
+import type { Diagnostic } from '../../../../ui/code-editor.tsx';
+import { Button, FaultNote, Field, Panel, Row, Table } from '../../../../ui/index.tsx';
 import css from './kernels.module.css';
 
 export type Profile = components['schemas']['LabProfile'];

@@ -1,6 +1,6 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { api, unwrap } from '../../../api/client.ts';
-import type { components } from '../../../api/schema.d.ts';
+import { api, unwrap } from '../../../../api/client.ts';
+import type { components } from '../../../../api/schema.d.ts';
 
 export type Parts = components['schemas']['LabParts'];
 export type Kernel = Parts['kernels'][number];

@@ -1,8 +1,8 @@
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import { api, Fault, unwrap } from '../../../api/client.ts';
-import { CopyValue } from '../../../parts/copy.tsx';
+import { api, Fault, unwrap } from '../../../../api/client.ts';
+import { CopyValue } from '../../../../ui/copy.tsx';
 import {
   Badge,
   Button,
@@ -14,7 +14,7 @@ import {
   Panel,
   Row,
   Table,
-} from '../../../parts/index.tsx';
+} from '../../../../ui/index.tsx';
 import { BindForm } from './bind-form.tsx';
 import { isChanged, saveDraft, readDraft } from './drafts.ts';
 import { KernelHistory } from './kernel-history.tsx';

@@ -1,8 +1,8 @@
 import { useMutation } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { api, unwrap } from '../../../api/client.ts';
-import { CodeEditor, type Diagnostic } from '../../../parts/code-editor.tsx';
-import { Button, Confirm, Field, FaultNote, Loading, Panel, Row } from '../../../parts/index.tsx';
+import { api, unwrap } from '../../../../api/client.ts';
+import { CodeEditor, type Diagnostic } from '../../../../ui/code-editor.tsx';
+import { Button, Confirm, Field, FaultNote, Loading, Panel, Row } from '../../../../ui/index.tsx';
 import { BindForm } from './bind-form.tsx';
 import { type Draft, isChanged, saveDraft, readDraft, type Report } from './drafts.ts';
 import { GateReport, verdictOf } from './gate-report.tsx';

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'react';
-import { asFault } from '../api/fault.ts';
-import { bearer } from '../api/token.ts';
-import { Button, Empty, FaultNote } from './index.tsx';
+import { asFault } from '../../api/fault.ts';
+import { bearer } from '../../api/token.ts';
+import { Button, Empty, FaultNote } from '../../ui/index.tsx';
 
 /**
  * Query options for routes that need the bearer token. Without retries, a dismissed sign-in dialog does not open again.

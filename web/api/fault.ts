@@ -1,4 +1,4 @@
-import { errorMessage } from '../../../src/util/error-message.ts';
+import { errorMessage } from '../../src/util/error-message.ts';
 
 /** An error response of the host, or a request without a response. */
 export class Fault extends Error {
