@@ -5,7 +5,7 @@ import { openGateway } from '../../src/gateway/open.ts';
 import { listen } from '../../src/gateway/serve/listen.ts';
 import { GatewayMetrics } from '../../src/telemetry/gateway-metrics.ts';
 import { combineObservers, Tracer } from '../../src/tracing/index.ts';
-import type { WireKind } from '../../src/wires/core/types.ts';
+import type { WireKind } from '../../src/wires/providers.ts';
 import { freshSqlite } from '../support/databases.ts';
 import { wires } from '../support/gateway/asks.ts';
 import { type FakeProvider, fakeProvider, type ProviderScript } from '../support/gateway/provider.ts';
