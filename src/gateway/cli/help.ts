@@ -3,8 +3,9 @@ import { adminTokenVariable } from '../operator/admin-tokens.ts';
 import { adminUrlVariable } from './admin-address.ts';
 import { type CommandName, commandNames, commandRowOf, switchHelp } from './commands.ts';
 import { adminFlags, commonFlags, type FlagName, flags } from './flags.ts';
+import { commandOf } from '../../terminal/program.ts';
 
-const program = 'node dist/gateway.js';
+const program = commandOf('gateway');
 
 const toHelpRow = (name: FlagName): readonly [string, string] => [
   `--${name} ${flags[name].value}`,

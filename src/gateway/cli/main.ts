@@ -30,6 +30,7 @@ import { serve } from './serve-command.ts';
 import { showUsage } from './usage-command.ts';
 import type { CommandContext } from './command-context.ts';
 import type { CliEnvironment } from './types.ts';
+import { commandOf } from '../../terminal/program.ts';
 
 const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) => Promise<void>>> = {
   serve,
@@ -83,7 +84,7 @@ export async function gatewayMain(environment: CliEnvironment): Promise<void> {
     for (const line of usage ? error.faults : [errorMessage(error)])
       environment.stderr.write(`lathe: ${printable(line)}\n`);
     if (usage) {
-      const words = ['node dist/gateway.js', commandNamed(environment.args), '--help'];
+      const words = [commandOf('gateway'), commandNamed(environment.args), '--help'];
       environment.stderr.write(`See: ${words.filter((word) => word !== undefined).join(' ')}\n`);
     }
     environment.exit(usage ? 2 : isNoAnswer(error) ? 3 : 1);
