@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { summarizeBench } from '../lab/bench-records.ts';
 import type {
   BenchRecord,
   BenchSummary,
@@ -134,7 +133,7 @@ export class StoredKernels implements KernelHistory {
     });
   }
 
-  async addBench(record: BenchRecord): Promise<void> {
+  async addBench(record: BenchRecord, summary: BenchSummary): Promise<void> {
     const endpointId = this.#store.endpointId;
     await this.#store.transaction(async (tx) => {
       await tx
@@ -143,7 +142,7 @@ export class StoredKernels implements KernelHistory {
           id: record.id,
           endpoint_id: endpointId,
           at: record.at,
-          summary: JSON.stringify(summarizeBench(record)),
+          summary: JSON.stringify(summary),
           record: JSON.stringify(record),
         })
         .execute();

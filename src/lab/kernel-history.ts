@@ -36,7 +36,8 @@ export interface KernelHistory {
   nameOf(digest: string): Promise<string | undefined>;
   /** Benches in which a kernel of this name was bound, newest first. */
   benches(name: string): Promise<readonly KernelBench[]>;
-  addBench(record: BenchRecord): Promise<void>;
+  /** @param summary its row in the list */
+  addBench(record: BenchRecord, summary: BenchSummary): Promise<void>;
   /** Newest first. */
   benchSummaries(): Promise<readonly BenchSummary[]>;
   benchRecord(id: string): Promise<BenchRecord | undefined>;

@@ -8,7 +8,7 @@ import {
   type StepPlans,
   uncheckedDawnFeatures,
 } from '../engine/index.ts';
-import { benchRecordOf } from './bench-records.ts';
+import { benchRecordOf, summarizeBench } from './bench-records.ts';
 import { runBench } from './bench/run-bench.ts';
 import { RunningBenches } from './bench/running.ts';
 import {
@@ -488,7 +488,7 @@ export class ResidentLab implements Lab {
   ): Promise<void> {
     const { engine, version } = this.#options;
     const record = benchRecordOf(evidence, { mode, model: engine.model.id, version, measured });
-    await this.#record((history) => history.addBench(record));
+    await this.#record((history) => history.addBench(record, summarizeBench(record)));
   }
 
   async finishedBenches(): Promise<readonly BenchSummary[]> {

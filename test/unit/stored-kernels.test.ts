@@ -101,8 +101,8 @@ describeDatabases('the history of lab kernels', (url) => {
           .execute();
     });
     expect((await kernels.benchSummaries()).map(({ id }) => id)).toEqual(['new', 'old']);
-    await kernels.addBench(record(1));
-    await kernels.addBench(record(2));
+    await kernels.addBench(record(1), summarizeBench(record(1)));
+    await kernels.addBench(record(2), summarizeBench(record(2)));
     const list = await kernels.benchSummaries();
     expect(list.map(({ id }) => id)).toEqual(['bench-2', 'bench-1', 'old']);
     expect(list[0]).toEqual(summarizeBench(record(2)));
