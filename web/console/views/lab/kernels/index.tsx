@@ -54,14 +54,10 @@ function KernelList() {
           )}
         </Field>
       </div>
-      {op ? (
-        <Workbench key={`${op.op} ${openedCount}`} op={op} />
-      ) : wanted === '' ? (
-        <OpsPanel ops={ops.data} slots={parts.data?.slots ?? []} />
-      ) : (
-        <Empty title={`There is no op ${wanted}.`}>Choose one above.</Empty>
-      )}
+      {op && <Workbench key={`${op.op} ${openedCount}`} op={op} />}
+      {!op && wanted !== '' && <Empty title={`There is no op ${wanted}.`}>Choose one above.</Empty>}
       <RegisteredKernels onOpened={() => setOpened((count) => count + 1)} />
+      {!op && <OpsPanel ops={ops.data} slots={parts.data?.slots ?? []} />}
       <ModelParity />
     </div>
   );

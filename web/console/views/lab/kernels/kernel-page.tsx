@@ -186,7 +186,7 @@ function Registration({ kernel, shown, isLast }: { kernel: string; shown: Versio
           </div>
         </div>
       </Panel>
-      <div id="report" className={css['view']}>
+      <div id="report">
         {detail.error && <FaultNote error={detail.error} retry={() => void detail.refetch()} />}
         {detail.isPending && <Loading what="the gate's report" />}
         {report && <GateReport report={report} isStale={false} areCasesFolded goTo={setGoTo} />}

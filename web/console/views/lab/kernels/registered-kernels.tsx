@@ -97,7 +97,7 @@ export function RegisteredKernels({ onOpened }: { onOpened: () => void }) {
               cell: ({ name, state }) => (
                 <Row>
                   <Button
-                    aria-label={`Open ${name} in the workbench`}
+                    aria-label={`Edit ${name} in the workbench`}
                     busy={open.isPending && open.variables === name}
                     onClick={() => open.mutate(name)}
                   >
@@ -133,6 +133,9 @@ export function RegisteredKernels({ onOpened }: { onOpened: () => void }) {
 const StateReason = ({ kernel: { name, reason } }: { kernel: Kernel }) =>
   reason === undefined ? null : (
     <div className={css['why']}>
-      {reason} <Link href={`${kernelPath(name)}#report`}>Report of {name}</Link>
+      {reason}{' '}
+      <Link href={`${kernelPath(name)}#report`} aria-label={`Report of ${name}`}>
+        Report
+      </Link>
     </div>
   );
