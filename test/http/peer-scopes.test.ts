@@ -18,8 +18,8 @@ const expected: Readonly<Record<string, string>> = {
   none: 'getHealth getReady getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
   read: `getMetrics getHostInfo getHostModels getHostTelemetry getHostSessions getHostServed getHostHarnesses
     listSurfaces getSurfaceSchema queryObserved askQuestion listRacks getRack
-    getLabGraph getLabParts getLabKernels getLabKernel listLabKernelVersions listLabOps getLabStub getLabParityMode
-    listLabBenches listLabConfigs getLabConfig`,
+    getLabGraph getLabParts getLabKernels getLabKernel listLabKernelVersions getLabKernelVersion listLabOps getLabStub getLabParityMode
+    listLabBenches listFinishedLabBenches getFinishedLabBench listLabConfigs getLabConfig`,
   'read infer': `listModels getModel getResponse listInputItems llamaCppModels llamaCppProps llamaCppSlots
     ollamaRunning ollamaVersion ollamaStatus ollamaHasBlob ollamaTags ollamaPs ollamaShow`,
   infer: `createChatCompletion createCompletion createEmbedding createRerank createRerankV2 llamaCppRerank llamaCppReranking llamaCppV1Reranking createResponse countResponseTokens compactResponse cancelResponse deleteResponse

@@ -40,6 +40,29 @@ export const fetchStub = (op: string, { target, format }: StubQuery) => {
 export const fetchKernel = (name: string): Promise<KernelDetail> =>
   unwrap(api.GET('/lab/v1/kernels/{name}', { params: { path: { name } } }));
 
+export type Version = components['schemas']['KernelVersions']['versions'][number];
+export type VersionDetail = components['schemas']['KernelVersion'];
+
+/** The registrations of a kernel, newest first; also those of a rejected or deleted one. */
+export const useVersions = (nameOrDigest: string) =>
+  useQuery({
+    queryKey: ['lab', 'versions', nameOrDigest],
+    queryFn: () =>
+      unwrap(api.GET('/lab/v1/kernels/{name}/versions', { params: { path: { name: nameOrDigest } } })),
+    // A kernel that does not exist does not appear by asking again.
+    retry: false,
+  });
+
+/** A registration with its report. */
+export const useVersion = (name: string, at: string | undefined) =>
+  useQuery({
+    queryKey: ['lab', 'version', name, at],
+    enabled: at !== undefined,
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: () =>
+      unwrap(api.GET('/lab/v1/kernels/{name}/versions/{at}', { params: { path: { name, at: at ?? '' } } })),
+  });
+
 /** Refreshes all lab queries after a kernel was registered, bound or unbound. */
 export function useRefreshLab(): () => Promise<void> {
   const queries = useQueryClient();
