@@ -1,34 +1,8 @@
-import { createHash, randomBytes } from 'node:crypto';
-import { gzipSync } from 'node:zlib';
 import { generateSecret, hashSecret } from '../../signing/secret.ts';
 import { HttpError } from '../../http/error.ts';
+import { createPageResponse, newNonce, type PageFiles, StaticFiles } from '../../http/static-files.ts';
 import { consolePolicy, demoPolicy } from './policy.ts';
 import { signInPage, signInScript } from './sign-in.ts';
-
-/** Access to the files of `dist/web`. */
-export interface PageFiles {
-  /** Maps paths such as `/assets/console-a1b2.js` to a value that changes with the version of the file. */
-  readonly list: () => ReadonlyMap<string, string>;
-  readonly read: (path: string) => Promise<Uint8Array>;
-}
-
-interface CachedFile {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly etag: string;
-  gzipBytes?: Uint8Array<ArrayBuffer>;
-}
-
-const contentTypes: Readonly<Record<string, string>> = {
-  html: 'text/html; charset=utf-8',
-  js: 'text/javascript; charset=utf-8',
-  css: 'text/css; charset=utf-8',
-  svg: 'image/svg+xml',
-  json: 'application/json',
-  wasm: 'application/wasm',
-  gguf: 'application/octet-stream',
-};
-const contentTypeOf = (path: string): string =>
-  contentTypes[path.slice(path.lastIndexOf('.') + 1)] ?? 'application/octet-stream';
 
 /**
  * Browsers send cookies to every port of a host name, so hosts on different ports need different cookie names.
@@ -44,9 +18,7 @@ const maxSessions = 256;
  * gives access to these files only and to no route.
  */
 export class Pages {
-  readonly #files: PageFiles;
-  #paths: ReadonlyMap<string, string>;
-  readonly #cached = new Map<string, Promise<CachedFile>>();
+  readonly #files: StaticFiles;
   /**
    * Authentication checks by cookie hash. The check of `/console/door` is repeated for each file, so a cookie becomes
    * invalid with its token. Cookies are kept in memory: after a restart users sign in again.
@@ -54,8 +26,7 @@ export class Pages {
   readonly #sessions = new Map<string, () => Promise<unknown>>();
 
   constructor(files: PageFiles) {
-    this.#files = files;
-    this.#paths = files.list();
+    this.#files = new StaticFiles(files, demoPolicy);
   }
 
   /**
@@ -69,7 +40,7 @@ export class Pages {
       return await this.#signIn(request, authenticate);
     const accepts = request.headers.get('accept') ?? '*/*';
     const wantsPage = /\btext\/html\b/i.test(accepts);
-    if (wantsPage) this.#refreshPaths();
+    if (wantsPage) this.#files.refresh();
     const file = this.#resolveFile(pathname, wantsPage, accepts.includes('*/*'));
     if (file === undefined) return undefined;
     try {
@@ -91,7 +62,7 @@ export class Pages {
     }
     if (pathname === '/demo')
       return new Response(null, { status: 308, headers: { location: `/demo/${url.search}` } });
-    return file.endsWith('.html') ? await this.#servePage(file) : await this.#serveFile(file, request);
+    return file.endsWith('.html') ? await this.#servePage(file) : await this.#files.serve(file, request);
   }
 
   async #signIn(request: Request, authenticate: () => Promise<unknown>): Promise<Response> {
@@ -125,21 +96,11 @@ export class Pages {
   }
 
   /**
-   * The files belong to one build. Where they were replaced while the host runs, opening a page loads the new ones.
-   */
-  #refreshPaths(): void {
-    const previousPaths = this.#paths;
-    this.#paths = this.#files.list();
-    for (const path of this.#cached.keys())
-      if (this.#paths.get(path) !== previousPaths.get(path)) this.#cached.delete(path);
-  }
-
-  /**
    * All views of the console share one file. The answer at `/` depends on the client, because Ollama's clients request
    * it too.
    */
   #resolveFile(path: string, wantsPage: boolean, acceptsAny: boolean): string | undefined {
-    const existing = (file: string) => (this.#paths.has(file) ? file : undefined);
+    const existing = (file: string) => (this.#files.has(file) ? file : undefined);
     if (path === '/') return wantsPage ? existing('/index.html') : undefined;
     if (path === '/console' || path.startsWith('/console/'))
       return wantsPage || acceptsAny ? existing('/index.html') : undefined;
@@ -148,66 +109,11 @@ export class Pages {
   }
 
   async #servePage(file: string): Promise<Response> {
-    const text = new TextDecoder().decode((await this.#readFile(file)).bytes);
+    const text = new TextDecoder().decode((await this.#files.read(file)).bytes);
     if (file !== '/index.html') return createPageResponse(text, demoPolicy);
     const nonce = newNonce();
     const htmlWithNonce = text.replace('name="csp-nonce" content=""', `name="csp-nonce" content="${nonce}"`);
     return createPageResponse(htmlWithNonce, consolePolicy(nonce));
-  }
-
-  async #serveFile(file: string, request: Request): Promise<Response> {
-    const cached = await this.#readFile(file);
-    const { bytes, etag } = cached;
-    const type = contentTypeOf(file);
-    const acceptsGzip =
-      /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '') && type !== contentTypes['gguf'];
-    const range = parseRange(request.headers.get('range'), request.headers.get('if-range'), cached);
-    // The compressed bytes need a different tag, so that ranges of the two are not combined.
-    const compressed = acceptsGzip && !range ? (cached.gzipBytes ??= gzipSync(bytes)) : undefined;
-    const headers: Record<string, string> = {
-      'content-type': type,
-      etag: compressed ? gzipTag(etag) : etag,
-      // The names of assets change with their content.
-      'cache-control': file.startsWith('/assets/') ? 'private, max-age=31536000, immutable' : 'no-cache',
-      'accept-ranges': 'bytes',
-      vary: 'accept-encoding, cookie, authorization',
-      'x-content-type-options': 'nosniff',
-      'referrer-policy': 'no-referrer',
-      ...(type.startsWith('text/javascript') ? { 'content-security-policy': demoPolicy } : {}),
-    };
-    if (matchesTag(request.headers.get('if-none-match'), cached))
-      return new Response(null, { status: 304, headers });
-    const isHead = request.method === 'HEAD';
-    if (range === 'none') {
-      const rangeErrorHeaders = { ...headers, 'content-range': `bytes */${bytes.length}` };
-      return new Response(null, { status: 416, headers: rangeErrorHeaders });
-    }
-    if (range) {
-      const [start, end] = range;
-      const rangeHeaders = { ...headers, 'content-range': `bytes ${start}-${end - 1}/${bytes.length}` };
-      return createFileResponse(isHead, bytes.subarray(start, end), 206, rangeHeaders);
-    }
-    if (!compressed) return createFileResponse(isHead, bytes, 200, headers);
-    return createFileResponse(isHead, compressed, 200, { ...headers, 'content-encoding': 'gzip' });
-  }
-
-  async #readFile(file: string): Promise<CachedFile> {
-    let reading = this.#cached.get(file);
-    if (!reading) {
-      reading = this.#files.read(file).then((read) => {
-        const bytes = new Uint8Array(read);
-        return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"` };
-      });
-      this.#cached.set(file, reading);
-    }
-    try {
-      return await reading;
-    } catch {
-      // The file may be readable again on the next request.
-      this.#cached.delete(file);
-      const message = `${file} of the host's pages cannot be read; if they were rebuilt, reload the page.`;
-      throw new HttpError(503, 'page_unreadable', message, { headers: { 'retry-after': '2' } });
-    }
   }
 }
 
@@ -217,64 +123,4 @@ function isSameOrigin(origin: string, url: string): boolean {
   const own = new URL(url);
   if (from?.protocol === 'https:' && own.port === '443') own.port = '';
   return from?.host === own.host && from.host !== '';
-}
-
-const gzipTag = (etag: string): string => `${etag.slice(0, -1)}-gzip"`;
-
-/** Whether the client has the current version, compressed or not; compressing proxies make tags weak. */
-const matchesTag = (requestedTag: string | null, { etag }: CachedFile): boolean =>
-  (requestedTag ?? '')
-    .split(',')
-    .map((tag) => tag.trim().replace(/^W\//, ''))
-    .some((tag) => tag === etag || tag === gzipTag(etag));
-
-const newNonce = (): string => randomBytes(18).toString('base64url');
-
-const createFileResponse = (
-  isHead: boolean,
-  bytes: Uint8Array<ArrayBuffer>,
-  status: number,
-  headers: Readonly<Record<string, string>>,
-): Response =>
-  new Response(isHead ? null : bytes, {
-    status,
-    headers: { ...headers, 'content-length': String(bytes.length) },
-  });
-
-const createPageResponse = (
-  html: string,
-  policy: string,
-  status = 200,
-  extraHeaders: Readonly<Record<string, string>> = {},
-): Response =>
-  new Response(html, {
-    status,
-    headers: {
-      'content-type': contentTypes['html'] ?? '',
-      'content-security-policy': policy,
-      'cache-control': 'no-store',
-      vary: 'accept, cookie, authorization',
-      'x-content-type-options': 'nosniff',
-      'referrer-policy': 'no-referrer',
-      'cross-origin-opener-policy': 'same-origin',
-      ...extraHeaders,
-    },
-  });
-
-/**
- * Start and exclusive end of a single requested range; multiple ranges are answered with the whole file, as the
- * standard allows.
- */
-function parseRange(
-  rangeHeader: string | null,
-  ifRange: string | null,
-  { bytes, etag }: CachedFile,
-): readonly [number, number] | 'none' | undefined {
-  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(rangeHeader ?? '') ?? [];
-  if ((first === '' && last === '') || (ifRange !== null && ifRange !== etag)) return undefined;
-  const size = bytes.length;
-  if (first === '') return last === '0' ? 'none' : [Math.max(0, size - Number(last)), size];
-  const start = Number(first);
-  const end = last === '' ? size : Math.min(size, Number(last) + 1);
-  return start < end ? [start, end] : 'none';
 }
