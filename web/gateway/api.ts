@@ -1,0 +1,68 @@
+import createClient from 'openapi-fetch';
+import { unwrap } from '../api/client.ts';
+import { Fault, faultOf } from '../api/fault.ts';
+import type { components, paths } from '../api/gateway-schema.d.ts';
+import { session } from './session.ts';
+
+type Schemas = components['schemas'];
+export type Account = Schemas['Account'];
+export type Budget = Schemas['Budget'];
+export type Change = Schemas['Change'];
+export type Credential = Schemas['ProviderCredential'];
+export type Key = Schemas['Key'];
+export type CreatedKey = Schemas['CreatedKey'];
+export type ListedRequest = Schemas['ListedRequest'];
+export type Model = Schemas['AdminModel'];
+export type Provider = Schemas['Provider'];
+export type Deployment = Schemas['Deployment'];
+export type RequestLife = Schemas['RequestLife'];
+export type Status = Schemas['GatewayStatus'];
+export type Usage = Schemas['Usage'];
+export type UsageLine = Schemas['UsageLine'];
+
+const notAnswering = 'The gateway does not answer. Is it still running?';
+
+/** Sends a request with the operator's token. A refused token ends the session, and is not sent again. */
+async function send(request: Request): Promise<Response> {
+  const { token } = session.current;
+  if (token !== undefined) request.headers.set('authorization', `Bearer ${token}`);
+  const response = await fetchOrFault(request);
+  if (response.status === 401 && token !== undefined) session.expire(token);
+  return response;
+}
+
+/** @throws Fault with status 0 where there is no answer */
+async function fetchOrFault(request: Request): Promise<Response> {
+  try {
+    const response = await fetch(request);
+    session.setOffline(false);
+    return response;
+  } catch (error) {
+    if (request.signal.aborted) throw error;
+    session.setOffline(true);
+    throw new Fault(notAnswering);
+  }
+}
+
+/** The admin API of the gateway, by path: `api.GET('/admin/v1/keys')`. Types come from its OpenAPI document. */
+export const api = createClient<paths>({ baseUrl: location.origin, fetch: send });
+
+/** Checks a token with one request, and signs in with it. @throws Fault where the gateway refuses it */
+export async function signIn(token: string): Promise<void> {
+  const response = await fetchOrFault(
+    new Request(new URL('/admin/v1/status', location.origin), {
+      headers: { authorization: `Bearer ${token}` },
+    }),
+  );
+  if (!response.ok) throw faultOf(response, await response.json().catch(() => undefined));
+  session.signIn(token);
+}
+
+/** Whether the gateway answers at all. */
+export const isAnswering = (): Promise<boolean> =>
+  fetchOrFault(new Request(new URL('/health', location.origin))).then(
+    () => true,
+    () => false,
+  );
+
+export { unwrap };

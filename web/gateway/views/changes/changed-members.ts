@@ -1,0 +1,31 @@
+import { formatNanodollars } from '../../../ui/format.ts';
+import type { Change } from '../../api.ts';
+
+interface ChangedMember {
+  readonly name: string;
+  readonly before: string | undefined;
+  readonly after: string | undefined;
+}
+
+/** The members of a change that differ, as text; amounts of money are in dollars. */
+export function changedMembers({ before, after }: Pick<Change, 'before' | 'after'>): ChangedMember[] {
+  const names = new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})]);
+  return [...names]
+    .map((name) => ({
+      name: name.replace(/_nanodollars$/, ''),
+      before: toText(name, before?.[name]),
+      after: toText(name, after?.[name]),
+    }))
+    .filter((member) => member.before !== member.after);
+}
+
+/** Members that are amounts: the log has them as text. */
+const amounts = /^(?:cap|amount|credit|included|balance|spent)$|_nanodollars$/;
+
+function toText(name: string, value: unknown): string | undefined {
+  if (value === undefined) return undefined;
+  if (value === null) return 'none';
+  if (amounts.test(name) && /^-?\d+$/.test(String(value))) return formatNanodollars(String(value));
+  if (Array.isArray(value)) return value.join(', ');
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
