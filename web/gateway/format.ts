@@ -1,5 +1,5 @@
 /** Money, tokens and states as the views show them. */
-import { formatNanodollars } from '../ui/format.ts';
+import { formatNanodollars, formatRelativeTime } from '../ui/format.ts';
 import type { Account, Budget, Key } from './api.ts';
 
 /** Dollars with as many digits as one reads: cents, or six decimals below a dollar. */
@@ -45,6 +45,12 @@ export const reachedNotice = (budget: Budget): number | undefined =>
   noticeParts.find(
     (part) => budget.amount_nanodollars > 0 && budget.spent_nanodollars >= part * budget.amount_nanodollars,
   );
+
+/** A near time as `in 3 d`, a far one as a date. */
+export const formatExpiry = (time: string, now = Date.now()): string =>
+  Math.abs(Date.parse(time) - now) < 90 * 86_400_000
+    ? formatRelativeTime(time, now)
+    : new Date(time).toLocaleDateString(undefined, { dateStyle: 'medium' });
 
 /** `month (Europe/Berlin)`, `last 12 hours`. */
 export function formatPeriod({ period, time_zone: zone }: Pick<Budget, 'period' | 'time_zone'>): string {

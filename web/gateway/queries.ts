@@ -8,7 +8,7 @@ import {
   useQueryClient,
 } from '@tanstack/react-query';
 import type { Fault } from '../api/fault.ts';
-import { api, unwrap } from './api.ts';
+import { type Account, api, type Key, unwrap } from './api.ts';
 
 /** How often health and requests in flight are read, in ms. */
 const statusMs = 5000;
@@ -145,10 +145,21 @@ const refreshAll = (queries: QueryClient): Promise<void> => queries.invalidateQu
 export function useNames() {
   const accounts = useAccounts().data;
   const keys = useKeys().data;
-  const accountNames = new Map(accounts?.map(({ id, name }) => [id, name]));
-  const keyNames = new Map(keys?.map((key) => [key.id, key.label ?? `...${key.last4}`]));
   return {
-    account: (id: string): string | undefined => accountNames.get(id),
-    key: (id: string): string | undefined => keyNames.get(id),
+    account: (id: string): string | undefined => accounts && accountNames(accounts).get(id),
+    key: (id: string): string | undefined => keys && keyNames(keys).get(id),
   };
 }
+
+/** A map that is made once for each list: every cell of a table looks names up. */
+function oncePerList<Item extends object>(entryOf: (item: Item) => readonly [id: string, name: string]) {
+  const known = new WeakMap<readonly Item[], ReadonlyMap<string, string>>();
+  return (list: readonly Item[]): ReadonlyMap<string, string> => {
+    const found = known.get(list) ?? new Map(list.map(entryOf));
+    known.set(list, found);
+    return found;
+  };
+}
+
+const accountNames = oncePerList<Account>(({ id, name }) => [id, name]);
+const keyNames = oncePerList<Key>((key) => [key.id, key.label ?? `...${key.last4}`]);

@@ -11,7 +11,7 @@ import { isPublicPlainHttp } from '../config/remarks.ts';
 import { redactDatabaseUrl } from '../config/redact-database-url.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { AccountRow } from '../ledger/types.ts';
-import { requestLifeSchema, toRequestLifeBody } from '../operator/request-bodies.ts';
+import { requestRecordSchema, toRequestRecordBody } from '../operator/request-bodies.ts';
 import { adminUrlIn, adminUrlVariable, readAdminAddress } from './admin-address.ts';
 import { AdminApi, pathOf } from './admin-api.ts';
 import { AdminLedger } from './admin-ledger.ts';
@@ -129,8 +129,8 @@ export async function withBooks(
     const api = new AdminApi(address);
     const ledger = new AdminLedger(api);
     const place = `in the gateway at ${address.url}; \`account create NAME\` creates one`;
-    const requestLife = (id: string) => api.send(requestLifeSchema, 'GET', pathOf('requests', id));
-    await task({ ledger, place, requestLife, modelNames: () => ledger.modelNames() });
+    const requestRecord = (id: string) => api.send(requestRecordSchema, 'GET', pathOf('requests', id));
+    await task({ ledger, place, requestRecord, modelNames: () => ledger.modelNames() });
     return;
   }
   const file = await readConfigIfPresent(context);
@@ -141,7 +141,7 @@ export async function withBooks(
     task({
       ledger,
       place,
-      requestLife: async (id) => toRequestLifeBody(await ledger.requestLife(id)),
+      requestRecord: async (id) => toRequestRecordBody(await ledger.requestRecord(id)),
       modelNames,
     }),
   );

@@ -1,13 +1,13 @@
 import type { z } from 'zod';
 import { formatTable } from '../../cli/models/format-table.ts';
 import { formatDollars } from '../ledger/money.ts';
-import type { requestLifeSchema } from '../operator/request-bodies.ts';
+import type { requestRecordSchema } from '../operator/request-bodies.ts';
 import { type CommandContext, positional, withBooks, writeResult } from './command-context.ts';
 
 /** `receipt`: one request of any key, with its hold, its cost and what it moved between accounts. */
 export function showReceipt(context: CommandContext): Promise<void> {
   return withBooks(context, async (books) => {
-    const request = await books.requestLife(positional(context, 0));
+    const request = await books.requestRecord(positional(context, 0));
     const names = new Map((await books.ledger.accounts()).map(({ id, name }) => [id, name]));
     writeResult(
       context,
@@ -20,7 +20,7 @@ export function showReceipt(context: CommandContext): Promise<void> {
 const dollars = (nano: number): string => formatDollars(BigInt(nano));
 
 function textOf(
-  { receipt, hold, entries, ...request }: z.infer<typeof requestLifeSchema>,
+  { receipt, hold, entries, ...request }: z.infer<typeof requestRecordSchema>,
   nameOf: (account: string) => string,
 ): string {
   const facts: (readonly [name: string, value: string | number | null | undefined])[] = [

@@ -5,7 +5,7 @@ import type { RotationResult } from '../access/master-key-rotation.ts';
 import type { CredentialStore } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { AdminTokens } from '../operator/admin-tokens.ts';
-import type { requestLifeSchema } from '../operator/request-bodies.ts';
+import type { requestRecordSchema } from '../operator/request-bodies.ts';
 import type { KeyChanges, Ledger, NewKey, ShownKey } from '../ledger/types.ts';
 import type { PageFiles } from '../../http/static-files.ts';
 import type { NoticeHandler } from '../../tracing/index.ts';
@@ -92,7 +92,7 @@ export interface OperatorBooks {
   /** Where the accounts are, for messages about missing ones. */
   readonly place: string;
   /** A request of any key. @throws LedgerError where there is none */
-  readonly requestLife: (requestId: string) => Promise<z.infer<typeof requestLifeSchema>>;
+  readonly requestRecord: (requestId: string) => Promise<z.infer<typeof requestRecordSchema>>;
   /** Ids and aliases of the models of the configuration; empty where there is none. */
   readonly modelNames: () => Promise<readonly string[]>;
 }

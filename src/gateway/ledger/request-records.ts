@@ -1,6 +1,6 @@
 import type { GatewayStore, Row } from '../store/index.ts';
 import { LedgerError } from './errors.ts';
-import type { RequestLife, RequestQuery, RequestRow } from './types.ts';
+import type { RequestRecord, RequestQuery, RequestRow } from './types.ts';
 
 /**
  * Finds a key's request.
@@ -11,7 +11,7 @@ export async function findRequest(
   keyId: string,
   requestId: string,
 ): Promise<RequestRow | 'running' | undefined> {
-  const found = await findRequestLife(store, requestId, keyId);
+  const found = await findRequestRecord(store, requestId, keyId);
   return found?.hold ? 'running' : found?.row;
 }
 
@@ -20,11 +20,11 @@ export async function findRequest(
  * @param keyId undefined: of any key
  * @returns undefined when there is none with this id, or its day is archived
  */
-export async function findRequestLife(
+export async function findRequestRecord(
   store: GatewayStore,
   requestId: string,
   keyId?: string,
-): Promise<RequestLife | undefined> {
+): Promise<RequestRecord | undefined> {
   return await store.read(async (db) => {
     // Holds are read first: a request that ends between the two statements is then found as ended.
     const hold = await db

@@ -12,7 +12,7 @@ export type Nano = bigint;
 export type RequestRow = Row<'gateway_requests'>;
 
 /** A request as an operator sees it: its hold while it runs, its row when it ended, and what it moved. */
-export interface RequestLife {
+export interface RequestRecord {
   readonly hold: Row<'gateway_holds'> | undefined;
   readonly row: RequestRow | undefined;
   readonly entries: readonly LedgerEntry[];
@@ -295,7 +295,7 @@ export interface Ledger {
    */
   request(keyId: string, requestId: string): Promise<RequestRow | 'running' | undefined>;
   /** Finds a request of any key. @throws LedgerError */
-  requestLife(requestId: string): Promise<RequestLife>;
+  requestRecord(requestId: string): Promise<RequestRecord>;
   /** Requests that ended, the newest first. @throws LedgerError where `before` names no request */
   requests(query: RequestQuery): Promise<RequestRow[]>;
   /** Sets the budget of a key or an account for a period. It counts requests that are sent from then on. */

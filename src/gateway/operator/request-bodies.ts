@@ -1,7 +1,7 @@
 /** JSON of requests as operators see them. */
 import { z } from 'zod';
 import { nanodollarsToJson } from '../catalog/bodies.ts';
-import type { RequestLife, RequestRow } from '../ledger/types.ts';
+import type { RequestRecord, RequestRow } from '../ledger/types.ts';
 import { receiptSchema, toReceiptBody } from '../serve/receipt-body.ts';
 
 const time = z.string().describe('RFC 3339, in UTC.');
@@ -49,7 +49,7 @@ export const toListedRequestBody = (row: RequestRow): z.infer<typeof listedReque
   total_ms: row.total_ms === null ? null : Number(row.total_ms),
 });
 
-export const requestLifeSchema = z
+export const requestRecordSchema = z
   .object({
     request_id: z.string(),
     state: z.string().describe('running, or as in a receipt: settled, released, refused or crash.'),
@@ -83,10 +83,14 @@ export const requestLifeSchema = z
       .describe('What it moved between accounts; the sum is zero.'),
     receipt: receiptSchema.nullable().describe('As the caller gets it; null while it runs.'),
   })
-  .meta({ id: 'RequestLife' });
+  .meta({ id: 'RequestRecord' });
 
 /** @throws Error when there is neither a hold nor a row */
-export function toRequestLifeBody({ hold, row, entries }: RequestLife): z.infer<typeof requestLifeSchema> {
+export function toRequestRecordBody({
+  hold,
+  row,
+  entries,
+}: RequestRecord): z.infer<typeof requestRecordSchema> {
   const request = hold ?? row;
   if (!request) throw new Error('a request has a hold or a row');
   return {

@@ -6,15 +6,15 @@ import { adminPrefix, answers, refusal } from './admin-answers.ts';
 import { listOf } from './admin-schemas.ts';
 import {
   listedRequestSchema,
-  requestLifeSchema,
+  requestRecordSchema,
   toListedRequestBody,
-  toRequestLifeBody,
+  toRequestRecordBody,
 } from './request-bodies.ts';
 
 const maxRequests = 1000;
 
 /** Requests of all keys, and what became of one. */
-export const requestRoutes = (ledger: Pick<Ledger, 'account' | 'requestLife' | 'requests'>): Route[] => [
+export const requestRoutes = (ledger: Pick<Ledger, 'account' | 'requestRecord' | 'requests'>): Route[] => [
   defineRoute({
     method: 'GET',
     path: `${adminPrefix}/requests`,
@@ -45,9 +45,9 @@ export const requestRoutes = (ledger: Pick<Ledger, 'account' | 'requestLife' | '
     operationId: 'getRequest',
     summary: 'One request of any key: its hold, its receipt, and what it moved between accounts',
     params: { request: 'The x-svc-request-id of its answer.' },
-    responses: answers(requestLifeSchema, { 404: refusal('No such request, or its day is archived.') }),
+    responses: answers(requestRecordSchema, { 404: refusal('No such request, or its day is archived.') }),
     handle: async ({ params }) =>
-      Response.json(toRequestLifeBody(await ledger.requestLife(params['request'] ?? ''))),
+      Response.json(toRequestRecordBody(await ledger.requestRecord(params['request'] ?? ''))),
   }),
 ];
 

@@ -73,7 +73,7 @@ breaker_secs = 600
 
 /** Opens the world: a gateway without accounts. */
 export async function operatorWorld() {
-  const provider = await fakeProvider([{ say: { text: 'Yes.', usage: { input: 1000, output: 100 } } }]);
+  const provider = await fakeProvider([{ say: { text: 'Yes.', usage: { input: 1000, output: 12_000 } } }]);
   const database = freshSqlite();
   const folder = freshDataDir();
   const config = join(folder, 'gateway.toml');
@@ -101,7 +101,11 @@ export async function operatorWorld() {
     const response = await fetch(`${gateway.url}${wires.chat.path}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ ...wires.chat.body(model, false), ...(user === undefined ? {} : { user }) }),
+      body: JSON.stringify({
+        ...wires.chat.body(model, false),
+        max_tokens: 16_000,
+        ...(user === undefined ? {} : { user }),
+      }),
     });
     await response.text();
     return { status: response.status, requestId: response.headers.get('x-svc-request-id') ?? '' };
@@ -137,20 +141,20 @@ export async function fillWorld({ call, ask, provider, database, config }: Opera
   await call('PATCH', '/accounts/trial-2025', { disabled: true });
   const keys: { id: string; key: string; account: string }[] = [];
   for (const [account, label, more] of [
-    ['research', 'evaluation jobs', { cap_usd: '100', models: ['gpt-5', 'claude-sonnet'] }],
+    ['research', 'evaluation jobs', { cap_usd: '2', models: ['gpt-5', 'claude-sonnet'] }],
     ['research', 'notebooks', { requests_per_minute: 60, expires_at: '2099-01-31T00:00:00Z' }],
-    ['support', 'ticket assistant', { cap_usd: '60', tokens_per_minute: 200_000, concurrency: 20 }],
-    ['mobile-app', 'production', { cap_usd: '75' }],
+    ['support', 'ticket assistant', { cap_usd: '1', tokens_per_minute: 2_000_000, concurrency: 20 }],
+    ['mobile-app', 'production', { cap_usd: '5' }],
     ['mobile-app', 'staging', { cap_usd: '2', models: ['fast'] }],
     ['globex', 'integration', {}],
     ['acme', 'old importer', { cap_usd: '10' }],
   ] as const)
     keys.push(await call('POST', '/keys', { account, label, ...more }));
   for (const budget of [
-    { account: 'acme', usd: '300', per: 'month', time_zone: 'Europe/Berlin' },
-    { account: 'support', usd: '0.01', per: 'day' },
-    { account: 'globex', usd: '0.02', per: '12h' },
-    { key: keys[4]?.id, usd: '0.02', per: 'week' },
+    { account: 'acme', usd: '5', per: 'month', time_zone: 'Europe/Berlin' },
+    { account: 'support', usd: '0.6', per: 'day' },
+    { account: 'globex', usd: '1', per: '12h' },
+    { key: keys[4]?.id, usd: '0.5', per: 'week' },
   ])
     await call('POST', '/budgets', budget);
   const models = ['gpt-5', 'gpt-5-mini', 'claude-sonnet', 'smart', 'fast'];
@@ -161,7 +165,7 @@ export async function fillWorld({ call, ask, provider, database, config }: Opera
   }
   provider.script([{ status: 503, message: 'The engine is overloaded.' } satisfies ProviderReply]);
   for (const key of [0, 1, 2, 3, 5]) requests.push(await ask(keys[key]?.key ?? '', 'claude-sonnet'));
-  provider.script([{ say: { text: 'Yes.', usage: { input: 1000, output: 100 } } }]);
+  provider.script([{ say: { text: 'Yes.', usage: { input: 1000, output: 12_000 } } }]);
   await call('DELETE', `/keys/${keys[6]?.id}`);
   await call('PATCH', `/keys/${keys[5]?.id}`, { disabled: true });
   await call('PATCH', '/providers/azure-west', { disabled: true, note: 'Outage, ticket 17' });

@@ -27,5 +27,6 @@ export function SpendMeter({ used, limit }: { used: number; limit: number }) {
 /** `0.4 %`, `82 %`. */
 const formatPart = (part: number): string => {
   const percent = part * 100;
+  if (percent > 0 && percent < 0.1) return 'less than 0.1 %';
   return `${percent > 0 && percent < 10 ? percent.toFixed(1) : String(Math.floor(percent))} %`;
 };

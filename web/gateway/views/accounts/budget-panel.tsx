@@ -38,23 +38,32 @@ export function BudgetPanel({ owner }: { owner: Owner }) {
               rows={own}
               keyOf={({ id: budget }) => budget}
               columns={[
-                { key: 'period', head: 'Period', cell: formatPeriod },
+                {
+                  key: 'period',
+                  head: 'Period',
+                  cell: (budget) => (
+                    <span className={css['stack']}>
+                      <span>{formatPeriod(budget)}</span>
+                      {budget.resets_at !== null && (
+                        <span className={css['small']} title={formatTime(budget.resets_at)}>
+                          resets {formatRelativeTime(budget.resets_at)}
+                        </span>
+                      )}
+                    </span>
+                  ),
+                },
                 {
                   key: 'used',
                   head: 'Used',
                   cell: (budget) => (
-                    <SpendMeter
-                      used={budget.spent_nanodollars + budget.held_nanodollars}
-                      limit={budget.amount_nanodollars}
-                    />
+                    <span className={css['stack']}>
+                      <SpendMeter
+                        used={budget.spent_nanodollars + budget.held_nanodollars}
+                        limit={budget.amount_nanodollars}
+                      />
+                      <NoticeBadge budget={budget} />
+                    </span>
                   ),
-                },
-                { key: 'notice', head: 'Notice', cell: (budget) => <NoticeBadge budget={budget} /> },
-                {
-                  key: 'resets',
-                  head: 'Resets',
-                  cell: ({ resets_at: at }) =>
-                    at === null ? '' : <span title={formatTime(at)}>{formatRelativeTime(at)}</span>,
                 },
                 {
                   key: 'actions',
@@ -111,8 +120,14 @@ export function BudgetPanel({ owner }: { owner: Owner }) {
 /** The soft limit that was reached last. */
 function NoticeBadge({ budget }: { budget: Budget }) {
   const part = reachedNotice(budget);
-  if (part === undefined) return <span className={css['muted']}>none</span>;
-  return <Badge tone={part === 1 ? 'bad' : part === 0.8 ? 'warn' : undefined}>{part * 100} % spent</Badge>;
+  if (part === undefined) return null;
+  return (
+    <span>
+      <Badge tone={part === 1 ? 'bad' : part === 0.8 ? 'warn' : undefined}>
+        notice at {part * 100} % was sent
+      </Badge>
+    </span>
+  );
 }
 
 function BudgetForm({

@@ -33,6 +33,7 @@ export function ModelPage({ id }: { id: string }) {
 }
 
 function ModelDetails({ model, aliases }: { model: Model; aliases: readonly string[] }) {
+  const prices = pricesOf(model);
   return (
     <Page title={model.display_name} lead={<Link href="/catalog">All models</Link>}>
       <Panel title="Model">
@@ -89,17 +90,19 @@ function ModelDetails({ model, aliases }: { model: Model; aliases: readonly stri
       <Panel title="Prices in US dollars per million tokens">
         <Table
           caption="Prices"
-          rows={pricesOf(model)}
+          rows={prices}
           keyOf={({ provider, upstream, tier }) => `${provider} ${upstream} ${tier}`}
           columns={[
             { key: 'provider', head: 'Provider', cell: ({ provider }) => provider },
             { key: 'tier', head: 'Tier', cell: ({ tier }) => tier },
-            ...priceColumns.map(([name, head]) => ({
-              key: name,
-              head,
-              number: true,
-              cell: ({ prices }: PriceRow) => prices[name] ?? '',
-            })),
+            ...priceColumns
+              .filter(([name]) => prices.some((row) => row.prices[name] !== undefined))
+              .map(([name, head]) => ({
+                key: name,
+                head,
+                number: true,
+                cell: (row: PriceRow) => row.prices[name] ?? '',
+              })),
           ]}
         />
         <ToolPrices model={model} />

@@ -7,22 +7,36 @@ interface ChangedMember {
   readonly after: string | undefined;
 }
 
-/** The members of a change that differ, as text; amounts of money are in dollars. */
-export function changedMembers({ before, after }: Pick<Change, 'before' | 'after'>): ChangedMember[] {
+/**
+ * The members of a change that differ, as text; amounts of money are in dollars.
+ * @param nameOf the name of an account with this id
+ */
+export function changedMembers(
+  { before, after }: Pick<Change, 'before' | 'after'>,
+  nameOf: (id: string) => string | undefined,
+): ChangedMember[] {
+  const toText = (name: string, value: unknown) => {
+    const text = textOf(name, value);
+    const named = text === undefined ? undefined : nameOf(text);
+    return named === undefined ? text : `${named} (${text})`;
+  };
   const names = new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})]);
-  return [...names]
-    .map((name) => ({
-      name: name.replace(/_nanodollars$/, ''),
-      before: toText(name, before?.[name]),
-      after: toText(name, after?.[name]),
-    }))
-    .filter((member) => member.before !== member.after);
+  return (
+    [...names]
+      .map((name) => ({
+        name: name.replace(/_nanodollars$|_id$/, ''),
+        before: toText(name, before?.[name]),
+        after: toText(name, after?.[name]),
+      }))
+      // What is created without a setting has none.
+      .filter((member) => member.before !== member.after && !(before === null && member.after === 'none'))
+  );
 }
 
 /** Members that are amounts: the log has them as text. */
 const amounts = /^(?:cap|amount|credit|included|balance|spent)$|_nanodollars$/;
 
-function toText(name: string, value: unknown): string | undefined {
+function textOf(name: string, value: unknown): string | undefined {
   if (value === undefined) return undefined;
   if (value === null) return 'none';
   if (amounts.test(name) && /^-?\d+$/.test(String(value))) return formatNanodollars(String(value));

@@ -106,12 +106,17 @@ function Subject({ change: { subject } }: { change: Change }) {
   return <span>{subject}</span>;
 }
 
-const Values = ({ change }: { change: Change }) => (
-  <span className={css['change']}>
-    {changedMembers(change).map(({ name, before, after }) => (
-      <span key={name}>
-        {name}: {before !== undefined && <del>{before}</del>} {after !== undefined && <ins>{after}</ins>}
-      </span>
-    ))}
-  </span>
-);
+function Values({ change }: { change: Change }) {
+  const names = useNames();
+  return (
+    <span className={css['change']}>
+      {changedMembers(change, names.account).map(({ name, before, after }) => (
+        <span key={name}>
+          {name}: {before !== undefined && <del>{before}</del>}
+          {before !== undefined && after !== undefined && ' → '}
+          {after !== undefined && <ins>{after}</ins>}
+        </span>
+      ))}
+    </span>
+  );
+}

@@ -1,9 +1,9 @@
-import { formatRelativeTime, formatTime } from '../../../ui/format.ts';
+import { formatTime } from '../../../ui/format.ts';
 import { type Column, Empty, Field, Page, Panel } from '../../../ui/index.tsx';
 import { useUrlState } from '../../../ui/url-state.ts';
 import type { Account, Key } from '../../api.ts';
 import css from '../../gateway.module.css';
-import { formatCount, formatExactMoney, formatMoney, keyState } from '../../format.ts';
+import { formatCount, formatExactMoney, formatExpiry, formatMoney, keyState } from '../../format.ts';
 import { Loaded } from '../../parts/loaded.tsx';
 import { SpendMeter } from '../../parts/meter.tsx';
 import { AccountName, KeyName, WithId } from '../../parts/names.tsx';
@@ -138,7 +138,7 @@ export const keyColumns = (
     key: 'expires',
     head: 'Expires',
     cell: ({ expires_at: at }) =>
-      at === null ? 'never' : <span title={formatTime(at)}>{formatRelativeTime(at)}</span>,
+      at === null ? 'never' : <span title={formatTime(at)}>{formatExpiry(at)}</span>,
   },
 ];
 

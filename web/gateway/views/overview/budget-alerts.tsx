@@ -37,7 +37,7 @@ export function BudgetAlerts() {
                 columns={[
                   {
                     key: 'owner',
-                    head: 'Of',
+                    head: 'Owner',
                     cell: ({ owner, owner_id: id }) =>
                       owner === 'key' ? <KeyName id={id} /> : <AccountName id={id} />,
                   },

@@ -37,9 +37,9 @@ export function Overview() {
           more={month && `${formatCount(month.total.requests)} requests`}
         />
         <Tile
-          name="Failed today"
+          name="Failed or refused today"
           figure={failed ? `${formatCount(failed.length)}${failed.length === maxFailures ? '+' : ''}` : '...'}
-          more={<Link href={`/receipts?failed=true&since=${today}`}>Show failed requests</Link>}
+          more={<Link href={`/receipts?failed=true&since=${today}`}>Show these requests</Link>}
         />
         <Tile
           name="Running now"
@@ -47,7 +47,7 @@ export function Overview() {
           more={status && `${formatCount(status.open_holds)} open holds`}
         />
       </dl>
-      <RefusedConfiguration status={status} />
+      <RefusedConfiguration status={status} withLink />
       <SpendPanel />
       <div className={css['panels']}>
         <BudgetAlerts />

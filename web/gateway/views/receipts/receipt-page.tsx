@@ -3,16 +3,16 @@ import { asFault } from '../../../api/fault.ts';
 import { CopyValue } from '../../../ui/copy.tsx';
 import { formatMs, formatTime } from '../../../ui/format.ts';
 import { Empty, Facts, Page, Panel, Table } from '../../../ui/index.tsx';
-import type { RequestLife } from '../../api.ts';
+import type { RequestRecord } from '../../api.ts';
 import css from '../../gateway.module.css';
 import { formatCount, formatExactMoney } from '../../format.ts';
 import { Loaded } from '../../parts/loaded.tsx';
 import { AccountName, KeyName } from '../../parts/names.tsx';
 import { OutcomeBadge } from '../../parts/state-badge.tsx';
 import { useRequest } from '../../queries.ts';
-import { lifeOf } from './life.ts';
+import { timelineOf } from './timeline.ts';
 
-/** One request: its receipt, its life from the hold to the settlement, and what it moved. */
+/** One request: its receipt, what happened to it from the hold to the settlement, and its ledger entries. */
 export function ReceiptPage({ id }: { id: string }) {
   const request = useRequest(id);
   if (asFault(request.error).status === 404)
@@ -27,35 +27,35 @@ export function ReceiptPage({ id }: { id: string }) {
   return (
     <Page title="Receipt" lead={<Link href="/receipts">All requests</Link>}>
       <Loaded read={request} what="the request">
-        {(life) => <ReceiptDetails life={life} />}
+        {(record) => <ReceiptDetails record={record} />}
       </Loaded>
     </Page>
   );
 }
 
-function ReceiptDetails({ life }: { life: RequestLife }) {
-  const { receipt } = life;
+function ReceiptDetails({ record }: { record: RequestRecord }) {
+  const { receipt } = record;
   return (
     <>
       <div className={css['panels']}>
         <Panel title="Request">
           <Facts
             facts={[
-              ['Id', <CopyValue key="id" value={life.request_id} label="the id of the request" />],
+              ['Id', <CopyValue key="id" value={record.request_id} label="the id of the request" />],
               [
                 'Outcome',
                 <OutcomeBadge
                   key="outcome"
-                  state={life.state}
+                  state={record.state}
                   status={receipt?.status}
                   outcome={receipt?.outcome}
                 />,
               ],
-              ['Account', <AccountName key="account" id={life.account} />],
-              ['Key', <KeyName key="key" id={life.key} />],
-              ['Requested model', life.requested_model],
-              ['Effective model', life.effective_model],
-              ['Provider', life.provider],
+              ['Account', <AccountName key="account" id={record.account} />],
+              ['Key', <KeyName key="key" id={record.key} />],
+              ['Requested model', record.requested_model],
+              ['Effective model', record.effective_model],
+              ['Provider', record.provider],
               ...(receipt
                 ? [
                     ['Reason', receipt.reason ?? 'unknown'] as const,
@@ -73,9 +73,9 @@ function ReceiptDetails({ life }: { life: RequestLife }) {
             ]}
           />
         </Panel>
-        <Panel title="Life">
-          <ol className={css['life']}>
-            {lifeOf(life).map(({ at, title, text, isBad }, index) => (
+        <Panel title="Timeline">
+          <ol className={css['timeline']}>
+            {timelineOf(record).map(({ at, title, text, isBad }, index) => (
               // oxlint-disable-next-line react/no-array-index-key -- events have no key, and their order is fixed
               <li key={index} {...(isBad ? { 'data-tone': 'bad' } : {})}>
                 <strong>{title}</strong>
@@ -87,11 +87,11 @@ function ReceiptDetails({ life }: { life: RequestLife }) {
         </Panel>
       </div>
       {receipt && <CostPanel receipt={receipt} />}
-      {life.entries.length > 0 && (
+      {record.entries.length > 0 && (
         <Panel title="Ledger entries">
           <Table
             caption="Ledger entries"
-            rows={life.entries}
+            rows={record.entries}
             keyOf={({ kind, account }) => `${kind} ${account}`}
             columns={[
               { key: 'at', head: 'Time', cell: ({ at }) => formatTime(at) },
@@ -120,7 +120,7 @@ const componentNames: Readonly<Record<string, string>> = {
   hedge: 'Hedged attempt',
 };
 
-function CostPanel({ receipt }: { receipt: NonNullable<RequestLife['receipt']> }) {
+function CostPanel({ receipt }: { receipt: NonNullable<RequestRecord['receipt']> }) {
   const { usage } = receipt;
   const tokens: Readonly<Record<string, number | undefined>> = usage
     ? {

@@ -17,10 +17,12 @@ export default function UsageView() {
   const [range, setRange] = useUrlState('range', '30d');
   const [since, setSince] = useUrlState('since', utcDay(29));
   const [until, setUntil] = useUrlState('until', utcDay());
-  const [byText_, setBy] = useUrlState('by', 'model');
+  const [grouping, setBy] = useUrlState('by', 'model');
+  const [measured, setMeasure] = useUrlState('measure', 'spend');
   const [account, setAccount] = useUrlState('account');
   const [below, setBelow] = useUrlState('below');
-  const by: Grouping = byText_ in groupings ? (byText_ as Grouping) : 'model';
+  const by: Grouping = grouping in groupings ? (grouping as Grouping) : 'model';
+  const measure: Measure = measured in measures ? (measured as Measure) : 'spend';
   const accounts = useAccounts().data ?? [];
   const names = useNames();
   const query = {
@@ -110,6 +112,17 @@ export default function UsageView() {
               </select>
             )}
           </Field>
+          <Field label="Measure of the chart">
+            {(control) => (
+              <select {...control} value={measure} onChange={({ target }) => setMeasure(target.value)}>
+                {Object.entries(measures).map(([value, title]) => (
+                  <option key={value} value={value}>
+                    {title}
+                  </option>
+                ))}
+              </select>
+            )}
+          </Field>
           {account !== '' && (
             <label className={css['check']}>
               <input
@@ -133,7 +146,7 @@ export default function UsageView() {
           )}
         </Loaded>
       </Panel>
-      <OverTime by={by} query={query} nameOf={nameOf} />
+      <OverTime by={by} measure={measure} query={query} nameOf={nameOf} />
       <Panel title={`By ${groupings[by].toLowerCase()}`}>
         <Loaded read={usage} what="the usage">
           {(report) => <UsageTable usage={report} by={by} nameOf={nameOf} />}
@@ -172,31 +185,16 @@ function periodOf(
 /** The largest groups by day; all together where a report of that many lines is refused. */
 function OverTime(props: {
   by: Grouping;
+  measure: Measure;
   query: Omit<UsageParameters, 'by'>;
   nameOf: (id: string) => string;
 }) {
-  const { by, query, nameOf } = props;
-  const [measureText, setMeasure] = useUrlState('measure', 'spend');
-  const measure: Measure = measureText in measures ? (measureText as Measure) : 'spend';
+  const { by, measure, query, nameOf } = props;
   const grouped = useUsage({ by: `day,${by}`, ...query });
   const isTooLong = asFault(grouped.error).code === 'too_many_lines';
   const whole = useUsage({ by: 'day', ...query });
   return (
-    <Panel
-      title="Over time"
-      tools={
-        <label className={css['check']}>
-          Measure{' '}
-          <select value={measure} onChange={({ target }) => setMeasure(target.value)}>
-            {Object.entries(measures).map(([value, title]) => (
-              <option key={value} value={value}>
-                {title}
-              </option>
-            ))}
-          </select>
-        </label>
-      }
-    >
+    <Panel title="Over time">
       {isTooLong && <p>There are too many groups for a chart of each: it shows all together.</p>}
       <Loaded read={isTooLong ? whole : grouped} what="the usage by day">
         {(usage) => (

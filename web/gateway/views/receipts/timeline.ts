@@ -1,7 +1,7 @@
-import type { RequestLife } from '../../api.ts';
+import type { RequestRecord } from '../../api.ts';
 import { formatExactMoney } from '../../format.ts';
 
-interface LifeEvent {
+interface TimelineEvent {
   /** RFC 3339; undefined: not recorded. */
   readonly at: string | undefined;
   readonly title: string;
@@ -10,8 +10,8 @@ interface LifeEvent {
 }
 
 /** What happened to a request, in order. */
-export function lifeOf({ hold, receipt, state, ...request }: RequestLife): LifeEvent[] {
-  const events: LifeEvent[] = [];
+export function timelineOf({ hold, receipt, state, ...request }: RequestRecord): TimelineEvent[] {
+  const events: TimelineEvent[] = [];
   const add = (title: string, text: string, at?: string, isBad = false) =>
     events.push({ at, title, text, isBad });
   if (hold)
