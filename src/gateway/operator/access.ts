@@ -9,7 +9,7 @@ import { type AdminTokens, adminTokenVariable } from './admin-tokens.ts';
  */
 export const operatorAccess = (tokens: AdminTokens | undefined, onWrongToken: () => void): AccessControl => ({
   authenticate: () => Promise.resolve({ by: 'anybody', isLocal: false }),
-  authorizeGate: (_gate, _caller, headers) =>
+  authorizeGate: (_gate, _caller, { headers }) =>
     new Promise((resolve) => resolve(requireOperator(tokens, headers, onWrongToken))),
   requireRouteScope: () => undefined,
 });
