@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Access } from '../planes/access.ts';
 import { Pages } from '../planes/pages/pages.ts';
+import { isLoopback } from '../http/host-guard.ts';
 import { hostEnvelope, HttpError, errorResponse } from '../http/error.ts';
 import { newHostRequestId } from '../http/request-id.ts';
 import type { App } from '../http/listen.ts';
@@ -25,8 +26,15 @@ export function openPages(packageRoot: string): Pages {
   });
 }
 
-/** Serves the web pages, and passes every other request to the planes. */
-export const withPages = (planes: App, pages: Pages | undefined, access: Access): App =>
+/**
+ * Serves the web pages, and passes every other request to the planes.
+ * @param tokenFile path of the file with the bearer token; only people on this machine are told
+ */
+export const withPages = (
+  planes: App,
+  pages: Pages | undefined,
+  { access, tokenFile }: { readonly access: Access; readonly tokenFile?: string },
+): App =>
   pages
     ? {
         async fetch(request, env) {
@@ -34,10 +42,17 @@ export const withPages = (planes: App, pages: Pages | undefined, access: Access)
           const { method, headers, url } = request;
           const remoteAddress = incoming?.socket?.remoteAddress;
           const enter = () =>
-            access.authenticate({ method, path: new URL(url).pathname, headers, remoteAddress });
+            access.authenticate(
+              { method, path: new URL(url).pathname, headers, remoteAddress },
+              { isPageFile: true },
+            );
           let answer: Response | undefined;
           try {
-            answer = await pages.answer(request, enter);
+            answer = await pages.answer(
+              request,
+              enter,
+              isFromThisMachine(request, remoteAddress) ? tokenFile : undefined,
+            );
           } catch (error) {
             if (error instanceof HttpError) return errorResponse(error, hostEnvelope, newHostRequestId());
             throw error;
@@ -47,3 +62,9 @@ export const withPages = (planes: App, pages: Pages | undefined, access: Access)
         },
       }
     : planes;
+
+/** Whether a request comes from a browser of this machine, as far as it tells: not through a proxy that runs here. */
+const isFromThisMachine = ({ headers, url }: Request, remoteAddress = ''): boolean =>
+  isLoopback(remoteAddress.replace(/^::ffff:/i, '')) &&
+  isLoopback(new URL(url).hostname.replace(/^\[|\]$/g, '')) &&
+  !['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip'].some((name) => headers.has(name));

@@ -1,8 +1,10 @@
+import { join, resolve } from 'node:path';
 import { resolveSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/toml.ts';
 import { Access } from '../planes/access.ts';
 import type { Gateway } from '../gateway/open.ts';
 import { createApp, createEnvelopeLookup } from '../http/app.ts';
+import { BrowserSessions } from '../http/browser-sessions.ts';
 import { Cors } from '../http/cors.ts';
 import { hostGuard, isLoopback } from '../http/host-guard.ts';
 import type { BoundServer } from '../http/listening.ts';
@@ -103,6 +105,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const credentials = await openCredentials(dataDir.path, secrets.bearerToken, (text) =>
     stderr.write(`${text}\n`),
   );
+  const tokenFile = resolve(options.bearer_token_file ?? join(dataDir.path, 'bearer.token'));
   const database = databaseUrl(options.database, dataDir.path);
   const gatewayFile = { path: options.gateway_config, database, env: cli.env };
   const gatewayConfig = await readHostGateway({ ...gatewayFile, onNotice });
@@ -214,6 +217,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     }),
   );
   const { endpointId } = dataDir;
+  const sessions = new BrowserSessions({ name: 'session', isTls: tls !== undefined });
   const { recorder, observe, metrics, requests } = observability;
   const draining = new AbortController();
   const facts = {
@@ -223,6 +227,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     served,
     version,
     endpointId,
+    sessions,
     agent,
     recorder,
     observe,
@@ -276,12 +281,16 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       ...credentials,
       bind: isLoopback(address) ? 'loopback' : 'lan',
       findPeer: (token) => agent.host.peers.find(token),
+      sessions: extras.pages && sessions,
     });
     const { cors } = extras;
     const appOptions = { planes, access, stopSignal: stopping.signal, onFault, watch, cors };
     const app = createApp(appOptions);
     const listener = await listen(
-      withPages(withGateway(app, extras.gateway, access), extras.pages, access),
+      withPages(withGateway(app, extras.gateway, access), extras.pages, {
+        access,
+        tokenFile,
+      }),
       hostGuard(address, options.allowed_host ?? []),
       { host: address, port },
       {

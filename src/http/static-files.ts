@@ -73,7 +73,7 @@ export class StaticFiles {
       'accept-ranges': 'bytes',
       vary: 'accept-encoding, cookie, authorization',
       'x-content-type-options': 'nosniff',
-      'referrer-policy': 'no-referrer',
+      'referrer-policy': 'same-origin',
       ...(this.#scriptPolicy !== undefined && type.startsWith('text/javascript')
         ? { 'content-security-policy': this.#scriptPolicy }
         : {}),
@@ -151,7 +151,7 @@ export const createPageResponse = (
       'cache-control': 'no-store',
       vary: 'accept, cookie, authorization',
       'x-content-type-options': 'nosniff',
-      'referrer-policy': 'no-referrer',
+      'referrer-policy': 'same-origin',
       'cross-origin-opener-policy': 'same-origin',
       ...extraHeaders,
     },

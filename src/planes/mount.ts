@@ -9,6 +9,7 @@ import { llamaCppPlane } from './llama-cpp/routes.ts';
 import type { ModelStore } from './model-store.ts';
 import { ollamaPlane } from './ollama/routes.ts';
 import type { Resident } from './resident.ts';
+import type { BrowserSessions } from '../http/browser-sessions.ts';
 import type { Plane } from '../http/route.ts';
 import { createMetricsPlane, type MetricsOptions } from './host/metrics.ts';
 import type { ServedCounters } from './served-counters.ts';
@@ -38,6 +39,8 @@ export interface HostFacts {
   readonly recorder?: RecorderService;
   readonly observe?: Observe;
   readonly endpointId: string;
+  /** Sessions of browsers at the main listener. */
+  readonly sessions?: BrowserSessions | undefined;
   /** Whether the host serves the gateway too. */
   readonly gateway?: boolean;
   /** Undefined where the host stores no responses. */
@@ -95,6 +98,7 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
       version,
       endpointId,
       capabilities: names,
+      sessions: facts.sessions,
       agent: agent?.facts,
       models: { store, memoryBytes: facts.modelMemoryBytes ?? (() => undefined) },
     }),

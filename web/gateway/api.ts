@@ -22,12 +22,10 @@ export type UsageLine = Schemas['UsageLine'];
 
 const notAnswering = 'The gateway does not answer. Is it still running?';
 
-/** Sends a request with the operator's token. A refused token ends the session, and is not sent again. */
+/** Sends a request; the browser adds the cookie of its session. A refused one ends the session. */
 async function send(request: Request): Promise<Response> {
-  const { token } = session.current;
-  if (token !== undefined) request.headers.set('authorization', `Bearer ${token}`);
   const response = await fetchOrFault(request);
-  if (response.status === 401 && token !== undefined) session.expire(token);
+  if (response.status === 401) session.expire();
   return response;
 }
 
@@ -47,16 +45,29 @@ async function fetchOrFault(request: Request): Promise<Response> {
 /** The admin API of the gateway, by path: `api.GET('/admin/v1/keys')`. Types come from its OpenAPI document. */
 export const api = createClient<paths>({ baseUrl: location.origin, fetch: send });
 
-/** Checks a token with one request, and signs in with it. @throws Fault where the gateway refuses it */
-export async function signIn(token: string): Promise<void> {
-  const response = await fetchOrFault(
-    new Request(new URL('/admin/v1/status', location.origin), {
-      headers: { authorization: `Bearer ${token}` },
-    }),
-  );
-  if (!response.ok) throw faultOf(response, await response.json().catch(() => undefined));
-  session.signIn(token);
+/** Asks whether this browser is signed in. Does nothing where the gateway does not answer. */
+export async function readSession(): Promise<void> {
+  const response = await fetchOrFault(sessionRequest('GET')).catch(() => undefined);
+  if (response) session.set(response.ok ? ((await response.json()) as { by: string | null }).by : null);
 }
+
+/** Exchanges a token for a session, with one request. @throws Fault where the gateway refuses it */
+export async function signIn(token: string): Promise<void> {
+  const response = await fetchOrFault(sessionRequest('POST', { authorization: `Bearer ${token}` }));
+  if (!response.ok) throw faultOf(response, await response.json().catch(() => undefined));
+  await readSession();
+  if (session.current.by === null)
+    throw new Fault('The browser did not keep the cookie of the session. Allow cookies for this page.');
+}
+
+/** Ends the session at the gateway, too. */
+export async function signOut(): Promise<void> {
+  await fetchOrFault(sessionRequest('DELETE'));
+  session.set(null);
+}
+
+const sessionRequest = (method: string, headers: Readonly<Record<string, string>> = {}): Request =>
+  new Request(new URL('/admin/v1/session', location.origin), { method, headers });
 
 /** Whether the gateway answers at all. */
 export const isAnswering = (): Promise<boolean> =>

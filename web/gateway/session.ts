@@ -1,21 +1,21 @@
-/** The operator's session and the state of the connection. The token is kept in memory only. */
+/** The operator's session in this browser and the state of the connection. The page never keeps the token. */
 
 interface Session {
-  /** Undefined: nobody is signed in. */
-  readonly token: string | undefined;
-  /** Whether the gateway refused the token after it had accepted it. */
+  /** Undefined: not known yet; null: nobody is signed in. */
+  readonly by: string | null | undefined;
+  /** Whether the gateway ended a session that the page had. */
   readonly isExpired: boolean;
   /** Whether the last request had no answer. */
   readonly isOffline: boolean;
 }
 
-let current: Session = { token: undefined, isExpired: false, isOffline: false };
+let current: Session = { by: undefined, isExpired: false, isOffline: false };
 const listeners = new Set<() => void>();
 
 function update(next: Partial<Session>): void {
   const changed = { ...current, ...next };
   if (
-    changed.token === current.token &&
+    changed.by === current.by &&
     changed.isExpired === current.isExpired &&
     changed.isOffline === current.isOffline
   )
@@ -28,12 +28,10 @@ export const session = {
   get current(): Session {
     return current;
   },
-  signIn: (token: string): void => update({ token, isExpired: false }),
-  signOut: (): void => update({ token: undefined, isExpired: false }),
-  /** Ends the session of a token that the gateway refuses. */
-  expire: (token: string): void => {
-    if (token === current.token) update({ token: undefined, isExpired: true });
-  },
+  /** @param by who is signed in, such as `admin:ada`; null: nobody */
+  set: (by: string | null): void => update({ by, isExpired: false }),
+  /** The gateway refused a request: the session ended there. */
+  expire: (): void => update({ by: null, isExpired: typeof current.by === 'string' || current.isExpired }),
   setOffline: (isOffline: boolean): void => update({ isOffline }),
   subscribe: (listener: () => void): (() => void) => {
     listeners.add(listener);

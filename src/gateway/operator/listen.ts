@@ -1,13 +1,16 @@
 import { createApp } from '../../http/app.ts';
+import { BrowserSessions } from '../../http/browser-sessions.ts';
 import { hostGuard, isLoopback } from '../../http/host-guard.ts';
 import { type Address, listen } from '../../http/listen.ts';
 import type { BoundServer } from '../../http/listening.ts';
 import { openapiDocument } from '../../http/openapi.ts';
 import type { PageFiles } from '../../http/static-files.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
+import { sessionRoutes } from '../../http/session-routes.ts';
 import { openapi } from '../../api-docs/schema.ts';
 import type { Gateway } from '../open.ts';
 import { operatorAccess } from './access.ts';
+import { adminPrefix } from './admin-answers.ts';
 import { createAdminPlane } from './admin-plane.ts';
 import type { AdminTokens } from './admin-tokens.ts';
 import { LoginFailures } from './login-failures.ts';
@@ -30,9 +33,17 @@ export async function listenForOperator(
 ): Promise<BoundServer> {
   const operator = createOperatorPlane(options);
   const admin = createAdminPlane(options.gateway);
+  const sessions = new BrowserSessions({ name: 'operator', isTls: false });
   const described: Plane[] = [
     admin,
-    { ...operator, routes: [...operator.routes, documentRoute(() => described, options.version)] },
+    {
+      ...operator,
+      routes: [
+        ...operator.routes,
+        ...sessionRoutes(`${adminPrefix}/session`, sessions),
+        documentRoute(() => described, options.version),
+      ],
+    },
   ];
   const failures = new LoginFailures({
     changeLog: options.gateway.admin.changeLog,
@@ -40,7 +51,7 @@ export async function listenForOperator(
   });
   const app = createApp({
     planes: described,
-    access: operatorAccess(tokens, () => failures.record()),
+    access: operatorAccess({ tokens, sessions, onWrongToken: () => failures.record() }),
     stopSignal: new AbortController().signal,
     onFault,
   });

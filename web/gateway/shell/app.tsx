@@ -1,8 +1,9 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { Suspense, useSyncExternalStore } from 'react';
+import { Suspense, useEffect, useSyncExternalStore } from 'react';
 import { Link, Route, Switch, useLocation } from 'wouter';
 import css from '../../console/shell/shell.module.css';
 import { Empty, Loading, Page } from '../../ui/index.tsx';
+import { readSession } from '../api.ts';
 import { session } from '../session.ts';
 import { Overview } from '../views/overview/index.tsx';
 import { ErrorBoundary } from './error-boundary.tsx';
@@ -13,10 +14,18 @@ import { views } from './views.ts';
 
 /** The page of a gateway's operator. */
 export function App() {
-  const { token, isExpired, isOffline } = useSyncExternalStore(session.subscribe, () => session.current);
+  const { by, isExpired, isOffline } = useSyncExternalStore(session.subscribe, () => session.current);
   const [location] = useLocation();
   const queries = useQueryClient();
-  if (token === undefined) return <SignIn isExpired={isExpired} />;
+  useEffect(() => void readSession(), []);
+  if (by === undefined)
+    return (
+      <>
+        {isOffline && <OfflineBanner />}
+        <Loading what="the page" />
+      </>
+    );
+  if (by === null) return <SignIn isExpired={isExpired} />;
   return (
     <>
       {isOffline && <OfflineBanner />}
@@ -31,7 +40,7 @@ export function App() {
         >
           Skip to content
         </a>
-        <Navigation onSignOut={() => queries.clear()} />
+        <Navigation by={by} onSignOut={() => queries.clear()} />
         <main id="main" className={css['main']} tabIndex={-1}>
           <ErrorBoundary key={location}>
             <Suspense fallback={<Loading what="the view" />}>

@@ -3,13 +3,13 @@ import { Link, useLocation } from 'wouter';
 import css from '../../console/shell/shell.module.css';
 import { saveTheme, type Theme, savedTheme } from '../../ui/theme.ts';
 import { Button } from '../../ui/index.tsx';
-import { session } from '../session.ts';
+import { signOut } from '../api.ts';
 import { views } from './views.ts';
 
 const groups = ['Spend', 'Routing', 'Records'] as const;
 
 /** Side navigation; on narrow screens it is a collapsed menu above the view. */
-export function Navigation({ onSignOut }: { onSignOut: () => void }) {
+export function Navigation({ by, onSignOut }: { by: string; onSignOut: () => void }) {
   const [location] = useLocation();
   const [isOpen, setOpen] = useState(false);
   const [theme, setTheme] = useState(savedTheme);
@@ -77,10 +77,11 @@ export function Navigation({ onSignOut }: { onSignOut: () => void }) {
               <option value="dark">Dark</option>
             </select>
           </label>
+          <span>Signed in as {by.replace(/^admin:/, '')}</span>
           <Button
             onClick={() => {
-              session.signOut();
-              onSignOut();
+              // Without an answer the banner says so, and the session stays.
+              void signOut().then(onSignOut, () => undefined);
             }}
           >
             Sign out

@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { Button } from '../../ui/index.tsx';
 import css from '../gateway.module.css';
-import { isAnswering } from '../api.ts';
+import { isAnswering, readSession } from '../api.ts';
 
 /** How often a gateway that does not answer is asked again, in ms. */
 const retryMs = 3000;
@@ -11,7 +11,10 @@ const retryMs = 3000;
 export function OfflineBanner() {
   const queries = useQueryClient();
   const retry = async () => {
-    if (await isAnswering()) await queries.invalidateQueries();
+    if (!(await isAnswering())) return;
+    // After a restart the gateway has no sessions.
+    await readSession();
+    await queries.invalidateQueries();
   };
   useEffect(() => {
     const timer = setInterval(() => void retry(), retryMs);

@@ -31,7 +31,7 @@ export function SignIn({ isExpired }: { isExpired: boolean }) {
   return (
     <main className={css['signIn']}>
       <h1>Sign in to the gateway</h1>
-      {isExpired && <p role="status">The gateway no longer accepts the token. Sign in again.</p>}
+      {isExpired && <p role="status">Your session has ended. Sign in again.</p>}
       <form
         noValidate
         onSubmit={(event) => {

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, unwrap } from '../../../../api/client.ts';
-import { bearer } from '../../../../api/token.ts';
+import { session } from '../../../../api/session.ts';
 import { formatTime } from '../../../../ui/format.ts';
 import { protectedQueryOptions, ProtectedRouteFault } from '../../../shell/protected-route.tsx';
 import { Badge, Button, Empty, Loading, Panel, Table } from '../../../../ui/index.tsx';
@@ -23,7 +23,7 @@ interface BenchRecord {
 /** Bench verdicts of this page and, with the bearer token, all that the host stores. */
 export function History({ shownId, onShow }: { shownId: number | undefined; onShow: (id: number) => void }) {
   const { runs } = useBenchRuns();
-  const [isLoadRequested, requestLoad] = useState(bearer.token !== undefined);
+  const [isLoadRequested, requestLoad] = useState(session.isSignedIn);
   const done = runs.filter(({ isMeasureOnly: isMeasure, result }) => result !== undefined && !isMeasure);
   const stored = useQuery({
     // The count is in the key, so that a finished bench reloads the list.
