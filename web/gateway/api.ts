@@ -54,7 +54,8 @@ export async function readSession(): Promise<void> {
 /** Exchanges a token for a session, with one request. @throws Fault where the gateway refuses it */
 export async function signIn(token: string): Promise<void> {
   const response = await fetchOrFault(sessionRequest('POST', { authorization: `Bearer ${token}` }));
-  if (!response.ok) throw faultOf(response, await response.json().catch(() => undefined));
+  const body: unknown = await response.json().catch(() => undefined);
+  if (!response.ok) throw faultOf(response, body);
   await readSession();
   if (session.current.by === null)
     throw new Fault('The browser did not keep the cookie of the session. Allow cookies for this page.');
@@ -62,7 +63,8 @@ export async function signIn(token: string): Promise<void> {
 
 /** Ends the session at the gateway, too. */
 export async function signOut(): Promise<void> {
-  await fetchOrFault(sessionRequest('DELETE'));
+  const response = await fetchOrFault(sessionRequest('DELETE'));
+  await response.text();
   session.set(null);
 }
 
@@ -71,9 +73,11 @@ const sessionRequest = (method: string, headers: Readonly<Record<string, string>
 
 /** Whether the gateway answers at all. */
 export const isAnswering = (): Promise<boolean> =>
-  fetchOrFault(new Request(new URL('/health', location.origin))).then(
-    () => true,
-    () => false,
-  );
+  fetchOrFault(new Request(new URL('/health', location.origin)))
+    .then((response) => response.text())
+    .then(
+      () => true,
+      () => false,
+    );
 
 export { unwrap };

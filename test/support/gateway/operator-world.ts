@@ -113,7 +113,8 @@ export async function operatorWorld() {
   return {
     provider,
     database,
-    config,
+    /** Writes the configuration, changed; the gateway reads it when it is told to. */
+    writeConfig: (change: (text: string) => string) => writeFileSync(config, change(configOf(provider))),
     gateway,
     adminUrl,
     call,
@@ -128,7 +129,7 @@ export async function operatorWorld() {
 export type OperatorWorld = Awaited<ReturnType<typeof operatorWorld>>;
 
 /** Accounts, keys, budgets, requests of today, a provider that fails, and the usage of the month before. */
-export async function fillWorld({ call, ask, provider, database, config }: OperatorWorld) {
+export async function fillWorld({ call, ask, provider, database, writeConfig }: OperatorWorld) {
   await call('POST', '/accounts', { name: 'acme', credit_usd: '500', included_usd: '50' });
   for (const [name, credit] of [
     ['research', '250'],
@@ -170,7 +171,7 @@ export async function fillWorld({ call, ask, provider, database, config }: Opera
   await call('PATCH', `/keys/${keys[5]?.id}`, { disabled: true });
   await call('PATCH', '/providers/azure-west', { disabled: true, note: 'Outage, ticket 17' });
   await writeHistory(database, keys);
-  writeFileSync(config, configOf(provider).replace('provider = "openai"', 'provider = "opennai"'));
+  writeConfig((text) => text.replace('provider = "openai"', 'provider = "opennai"'));
   await call('POST', '/reload', {}).catch(() => undefined);
   return { keys, requests };
 }

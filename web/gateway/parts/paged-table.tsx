@@ -1,5 +1,6 @@
 import { type ReactNode, useDeferredValue } from 'react';
 import { type Column, Button, Empty, Field, Table } from '../../ui/index.tsx';
+import { useSearchParams } from 'wouter';
 import { useUrlState } from '../../ui/url-state.ts';
 import css from '../gateway.module.css';
 import { formatCount } from '../format.ts';
@@ -29,9 +30,23 @@ export function PagedTable<Item>(props: {
   empty: ReactNode;
 }) {
   const { caption, what, rows, columns, keyOf, textOf, orders = [], filters, empty } = props;
-  const [search, setSearch] = useUrlState('q');
+  const [parameters, setParameters] = useSearchParams();
+  const search = parameters.get('q') ?? '';
   const [order, setOrder] = useUrlState('order', orders[0]?.name ?? '');
-  const [pageText, setPage] = useUrlState('page', '1');
+  const pageText = parameters.get('page') ?? '1';
+  /** One change of the URL: a second one in the same event would replace it. */
+  const show = (next: { search?: string; page?: number }) =>
+    setParameters(
+      (before) => {
+        const after = new URLSearchParams(before);
+        if (next.search !== undefined) after.set('q', next.search);
+        after.set('page', String(next.page ?? 1));
+        if (after.get('q') === '') after.delete('q');
+        if (after.get('page') === '1') after.delete('page');
+        return after;
+      },
+      { replace: true },
+    );
   const words = useDeferredValue(search).toLowerCase().split(/\s+/).filter(Boolean);
   const found =
     words.length === 0 ? rows : rows.filter((row) => includesAll(textOf(row).toLowerCase(), words));
@@ -50,10 +65,7 @@ export function PagedTable<Item>(props: {
               {...control}
               type="search"
               value={search}
-              onChange={({ target }) => {
-                setSearch(target.value);
-                setPage('1');
-              }}
+              onChange={({ target }) => show({ search: target.value })}
             />
           )}
         </Field>
@@ -75,7 +87,7 @@ export function PagedTable<Item>(props: {
       {rows.length === 0 && empty}
       {rows.length > 0 && sorted.length === 0 && (
         <Empty title={`None of the ${formatCount(rows.length)} ${what} has this text.`}>
-          <Button onClick={() => setSearch('')}>Clear the search</Button>
+          <Button onClick={() => show({ search: '' })}>Clear the search</Button>
         </Empty>
       )}
       {shown.length > 0 && <Table caption={caption} rows={shown} columns={columns} keyOf={keyOf} />}
@@ -83,15 +95,17 @@ export function PagedTable<Item>(props: {
         <div className={css['pages']}>
           <span className={css['muted']} role="status">
             {pages === 1
-              ? `${formatCount(sorted.length)} ${what}`
+              ? sorted.length === 1
+                ? `1 ${what.slice(0, -1)}`
+                : `${formatCount(sorted.length)} ${what}`
               : `${formatCount((page - 1) * pageSize + 1)} to ${formatCount((page - 1) * pageSize + shown.length)} of ${formatCount(sorted.length)} ${what}`}
           </span>
           {pages > 1 && (
             <span className={css['actions']}>
-              <Button disabled={page === 1} onClick={() => setPage(String(page - 1))}>
+              <Button disabled={page === 1} onClick={() => show({ page: page - 1 })}>
                 Previous page
               </Button>
-              <Button disabled={page === pages} onClick={() => setPage(String(page + 1))}>
+              <Button disabled={page === pages} onClick={() => show({ page: page + 1 })}>
                 Next page
               </Button>
             </span>

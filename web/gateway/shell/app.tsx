@@ -1,5 +1,5 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { Suspense, useEffect, useSyncExternalStore } from 'react';
+import { useEffect, useSyncExternalStore } from 'react';
 import { Link, Route, Switch, useLocation } from 'wouter';
 import css from '../../console/shell/shell.module.css';
 import { Empty, Loading, Page } from '../../ui/index.tsx';
@@ -43,23 +43,21 @@ export function App() {
         <Navigation by={by} onSignOut={() => queries.clear()} />
         <main id="main" className={css['main']} tabIndex={-1}>
           <ErrorBoundary key={location}>
-            <Suspense fallback={<Loading what="the view" />}>
-              <Switch>
-                <Route path="/" component={Overview} />
-                {views.map(({ path, component: View }) => (
-                  <Route key={path} path={`/${path}/*?`}>
-                    <View />
-                  </Route>
-                ))}
-                <Route>
-                  <Page title="Not found">
-                    <Empty title={`There is no view ${location}.`}>
-                      <Link href="/">Go to the overview</Link>
-                    </Empty>
-                  </Page>
+            <Switch>
+              <Route path="/" component={Overview} />
+              {views.map(({ path, component: View }) => (
+                <Route key={path} path={`/${path}/*?`}>
+                  <View />
                 </Route>
-              </Switch>
-            </Suspense>
+              ))}
+              <Route>
+                <Page title="Not found">
+                  <Empty title={`There is no view ${location}.`}>
+                    <Link href="/">Go to the overview</Link>
+                  </Empty>
+                </Page>
+              </Route>
+            </Switch>
           </ErrorBoundary>
         </main>
       </div>

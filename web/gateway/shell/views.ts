@@ -1,4 +1,11 @@
-import { type ComponentType, lazy } from 'react';
+import type { ComponentType } from 'react';
+import { Accounts } from '../views/accounts/index.tsx';
+import { Catalog } from '../views/catalog/index.tsx';
+import { Changes } from '../views/changes/index.tsx';
+import { Keys } from '../views/keys/index.tsx';
+import { Providers } from '../views/providers/index.tsx';
+import { Receipts } from '../views/receipts/index.tsx';
+import { UsageView } from '../views/usage/index.tsx';
 
 export interface View {
   /** The first segment of its paths; the listener knows them (src/gateway/operator/pages.ts). */
@@ -8,43 +15,43 @@ export interface View {
   readonly component: ComponentType;
 }
 
-/** Views, loaded on first use. A view handles the paths below its own. */
+/** Views. All are loaded with the page: one opens also while the gateway does not answer. A view handles the paths below its own. */
 export const views: readonly View[] = [
-  { path: 'keys', title: 'Keys', group: 'Spend', component: lazy(() => import('../views/keys/index.tsx')) },
+  { path: 'keys', title: 'Keys', group: 'Spend', component: Keys },
   {
     path: 'accounts',
     title: 'Accounts',
     group: 'Spend',
-    component: lazy(() => import('../views/accounts/index.tsx')),
+    component: Accounts,
   },
   {
     path: 'usage',
     title: 'Usage',
     group: 'Spend',
-    component: lazy(() => import('../views/usage/index.tsx')),
+    component: UsageView,
   },
   {
     path: 'catalog',
     title: 'Catalog',
     group: 'Routing',
-    component: lazy(() => import('../views/catalog/index.tsx')),
+    component: Catalog,
   },
   {
     path: 'providers',
     title: 'Providers',
     group: 'Routing',
-    component: lazy(() => import('../views/providers/index.tsx')),
+    component: Providers,
   },
   {
     path: 'receipts',
     title: 'Receipts',
     group: 'Records',
-    component: lazy(() => import('../views/receipts/index.tsx')),
+    component: Receipts,
   },
   {
     path: 'changes',
     title: 'Changes',
     group: 'Records',
-    component: lazy(() => import('../views/changes/index.tsx')),
+    component: Changes,
   },
 ];

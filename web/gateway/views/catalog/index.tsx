@@ -8,7 +8,7 @@ import { useModels } from '../../queries.ts';
 import { ModelPage } from './model-page.tsx';
 
 /** The models that callers can use, with prices and deployments. */
-export default function Catalog() {
+export function Catalog() {
   return (
     <Switch>
       <Route path="/catalog/:id">{({ id }) => <ModelPage id={decodeURIComponent(id)} />}</Route>

@@ -14,7 +14,7 @@ import { changedMembers } from './changed-members.ts';
 const [firstLimit, maxLimit] = [500, 10_000];
 
 /** Who changed what. */
-export default function Changes() {
+export function Changes() {
   const [limitText, setLimit] = useUrlState('limit', String(firstLimit));
   const limit = Math.min(maxLimit, Math.max(1, Math.trunc(Number(limitText)) || firstLimit));
   const changes = useChanges(limit);

@@ -11,7 +11,7 @@ import { RefusedConfiguration } from '../overview/refused-configuration.tsx';
 import { DeploymentBadge, DisabledFacts, LastError } from './health.tsx';
 
 /** Providers: the health of their deployments, their switches and credentials. */
-export default function Providers() {
+export function Providers() {
   const credentials = useCredentials().data;
   const status = useStatus().data;
   return (

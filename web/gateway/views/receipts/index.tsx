@@ -10,7 +10,7 @@ import { ReceiptPage } from './receipt-page.tsx';
 import { RequestTable } from './request-table.tsx';
 
 /** Requests that ended, and what became of each. */
-export default function Receipts() {
+export function Receipts() {
   return (
     <Switch>
       <Route path="/receipts/:id">{({ id }) => <ReceiptPage id={decodeURIComponent(id)} />}</Route>

@@ -13,7 +13,7 @@ import { saveText, toCsv } from './csv.ts';
 import { type Grouping, groupings, type Measure, measures, toSeries } from './series.ts';
 
 /** Spend, requests and tokens of a period, by model, key, provider, account or end user. */
-export default function UsageView() {
+export function UsageView() {
   const [range, setRange] = useUrlState('range', '30d');
   const [since, setSince] = useUrlState('since', utcDay(29));
   const [until, setUntil] = useUrlState('until', utcDay());
