@@ -28,10 +28,12 @@ import { openCredentials } from './credentials.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
 import { configuredSecrets } from './configured-secrets.ts';
 import { loadHostKey } from '../signing/host-key.ts';
+import { listenForGatewayOperator, readGatewayAdminTokens } from './gateway-operator.ts';
 import { openHostGateway, readHostGateway, withGateway } from './gateway.ts';
 import { lockDataDir } from './data-dir-lock.ts';
 import { openPages, withPages } from './pages.ts';
 import { checkAliases } from './model-aliases.ts';
+import { webBuildFiles } from '../platform/web-build.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from '../terminal/printable.ts';
 import { ModelLoader } from './model-loader.ts';
@@ -71,6 +73,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   if (!options.allowed_origin && allowedOrigins.length > 0)
     onNotice(`OLLAMA_ORIGINS lets pages of these origins call the host: ${allowedOrigins.join(', ')}`);
   const tls = await openTlsFiles(options, onNotice);
+  const adminTokens = await readGatewayAdminTokens(options, cli.env);
   const controlHost = isLoopback(host) ? host : '127.0.0.1';
   const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(cli.env, cli.home));
   const lock = lockDataDir(dataDir.path);
@@ -198,6 +201,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   };
   const resident = new Resident(model ? 'loading' : 'none', others, aliases);
   let controlPort = 0;
+  let gatewayAdminPort: number | undefined;
   const agent = await closeOnFailure(
     openAgent({
       secrets,
@@ -237,6 +241,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     requests,
     draining: draining.signal,
     gateway: true,
+    gatewayAdminPort: () => gatewayAdminPort,
     truncatesChats: !(options.no_truncate ?? false),
   };
   const gateway = await closeOnFailure(
@@ -352,6 +357,19 @@ export async function startHost(options: Settings, version: string, cli: CliCont
             },
           );
     controlPort = control?.port ?? 0;
+    if (options.gateway_admin_port !== undefined) {
+      const operator = await listenForGatewayOperator(options.gateway_admin_port, {
+        gateway,
+        metrics: metrics.gateway,
+        version,
+        tokens: adminTokens,
+        pages: webBuildFiles(cli.packageRoot),
+        onFault,
+      });
+      listeners.push(operator);
+      gatewayAdminPort = operator.port;
+      onNotice(`gateway: the operator's page is http://127.0.0.1:${operator.port}/`);
+    }
     const ready = async () => {
       if (model) {
         try {

@@ -43,6 +43,8 @@ export interface HostFacts {
   readonly sessions?: BrowserSessions | undefined;
   /** Whether the host serves the gateway too. */
   readonly gateway?: boolean;
+  /** Port of the gateway's operator listener on loopback; undefined: it has none. */
+  readonly gatewayAdminPort?: () => number | undefined;
   /** Undefined where the host stores no responses. */
   readonly responses?: ResponseStore | undefined;
   readonly background?: BackgroundResponses | undefined;
@@ -99,6 +101,7 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
       endpointId,
       capabilities: names,
       sessions: facts.sessions,
+      ...(facts.gatewayAdminPort ? { gatewayAdminPort: facts.gatewayAdminPort } : {}),
       agent: agent?.facts,
       models: { store, memoryBytes: facts.modelMemoryBytes ?? (() => undefined) },
     }),

@@ -30,6 +30,8 @@ export interface HostPlaneOptions {
   readonly sessions?: BrowserSessions | undefined;
   /** The stored models, and the memory for models in bytes, where it is known. Absent: they are not listed. */
   readonly models?: { readonly store: ModelStore; readonly memoryBytes: () => number | undefined };
+  /** Port of the gateway's operator listener on loopback; undefined: it has none. */
+  readonly gatewayAdminPort?: () => number | undefined;
   /** Undefined on a host without the agent plane. */
   readonly agent?: HostAgentData | undefined;
 }
@@ -70,6 +72,7 @@ const noPlannerDisclosure = {
 
 export function createHostPlane(options: HostPlaneOptions): Plane {
   const { resident, served, version, endpointId, capabilities, agent, models, sessions } = options;
+  const { gatewayAdminPort } = options;
   const getInfo = defineRoute({
     method: 'GET',
     path: '/host/v1/info',
@@ -78,6 +81,7 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
     responses: { 200: { description: 'The card.', content: { 'application/json': substrateInfo } } },
     handle() {
       const { engine, embeddingModel } = resident;
+      const adminPort = gatewayAdminPort?.();
       const info: SubstrateInfo = {
         protocol_version: contractVersion,
         contract_version: contractVersion,
@@ -101,6 +105,7 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
               ...replacedKernels(engine),
             }
           : null,
+        ...(adminPort === undefined ? {} : { gateway_admin_port: adminPort }),
         completions_served: served.completions,
       };
       return Response.json(info);

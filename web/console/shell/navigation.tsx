@@ -2,6 +2,7 @@ import { useEffect, useState, useSyncExternalStore } from 'react';
 import { Link, useLocation } from 'wouter';
 import { session } from '../../api/session.ts';
 import { useWaiting } from '../agents/waiting.ts';
+import { GatewayLink } from './gateway-link.tsx';
 import { PaletteButton } from './palette-button.tsx';
 import css from './shell.module.css';
 import { saveTheme, type Theme, savedTheme } from '../../ui/theme.ts';
@@ -68,6 +69,7 @@ export function Navigation() {
           </div>
         ))}
         <div className={css['foot']}>
+          <GatewayLink />
           <a href="/docs">API reference</a>
           <a href="/demo/">Browser demo</a>
           {isSignedIn && (
