@@ -39,7 +39,7 @@ const amounts = /^(?:cap|amount|credit|included|balance|spent)$|_nanodollars$/;
 function textOf(name: string, value: unknown): string | undefined {
   if (value === undefined) return undefined;
   if (value === null) return 'none';
-  if (amounts.test(name) && /^-?\d+$/.test(String(value))) return formatNanodollars(String(value));
   if (Array.isArray(value)) return value.join(', ');
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return amounts.test(name) && /^-?\d+$/.test(text) ? formatNanodollars(text) : text;
 }
