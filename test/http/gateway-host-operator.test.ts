@@ -1,10 +1,12 @@
 /** The operator listener of the gateway in a host. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it, onTestFinished } from 'vitest';
-import { freshDataDir, startHost } from '../support/host.ts';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { buildHost, freshDataDir, startHost } from '../support/host.ts';
 
 const token = 'ada-token-that-is-long-enough-1';
+
+beforeAll(() => buildHost());
 
 it('a host opens the operator listener on loopback, and says where it is', async () => {
   const dataDir = freshDataDir();
