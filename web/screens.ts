@@ -6,6 +6,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TestBrowser } from '../test/support/browser.ts';
 import { freshDataDir, repository, startHost } from '../test/support/host.ts';
+import { takeGatewayScreens } from './screens-gateway.ts';
 
 const views: Readonly<Record<string, string>> = {
   home: 'console',
@@ -98,5 +99,6 @@ for (const [name, path] of Object.entries(views)) {
   }
   process.stdout.write(`${name}\n`);
 }
+await takeGatewayScreens(browser, folder, requested);
 await browser.close();
 await host.end();

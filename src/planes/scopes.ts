@@ -23,7 +23,10 @@ const scopesByPlane: Readonly<Record<string, PlaneScopes>> = {
   ready: { reads: 'none' },
   metrics: { reads: ['read'] },
   docs: { reads: 'none' },
-  host: { reads: ['read'], routes: { getHostHealth: 'none' } },
+  host: {
+    reads: ['read'],
+    routes: { getHostHealth: 'none', createSession: 'none', getSession: 'none', deleteSession: 'none' },
+  },
   control: { routes: { getMetrics: ['read'] } },
   v1: { reads: modelReadScopes, writes: ['infer'] },
   messages: { reads: modelReadScopes, writes: ['infer'] },

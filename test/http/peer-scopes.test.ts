@@ -15,7 +15,7 @@ const outside =
 
 /** Every operation of the host, by its accepted scopes. */
 const expected: Readonly<Record<string, string>> = {
-  none: 'getHealth getReady getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
+  none: 'createSession getSession deleteSession getHealth getReady getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
   read: `getMetrics getHostInfo getHostModels getHostTelemetry getHostSessions getHostServed getHostHarnesses
     listSurfaces getSurfaceSchema queryObserved askQuestion listRacks getRack
     getLabGraph getLabParts getLabKernels getLabKernel listLabKernelVersions getLabKernelVersion listLabOps getLabStub getLabParityMode
@@ -128,7 +128,7 @@ describe('a token with a scope', () => {
         const { status } = await fetch(url + path, { headers });
         expect([scope, path, status === 403]).toEqual([scope, path, scope !== 'infer']);
       }
-      expect((await fetch(`${url}/console/door`, { method: 'POST', headers })).status).toBe(204);
+      expect((await fetch(`${url}/host/v1/session`, { method: 'POST', headers })).status).toBe(200);
       // Unknown paths are not accessible.
       expect((await fetch(`${url}/no/such/route`, { headers })).status).toBe(404);
     }

@@ -817,6 +817,7 @@ describe('a database that is missing', () => {
     'budget list',
     'usage',
     'changes',
+    'receipt req_1',
     'ledger audit',
     'endpoint list',
   ])('%s does not create it, and says so', async (line) => {

@@ -2,6 +2,7 @@ import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { Fault } from '../api/fault.ts';
+import { session } from '../api/session.ts';
 import { App } from './shell/app.tsx';
 import { applyTheme } from '../ui/theme.ts';
 import '../ui/styles/tokens.css';
@@ -19,6 +20,8 @@ const queries = new QueryClient({
 });
 const root = document.getElementById('root');
 if (!root) throw new Error('the page has no #root');
+// Views know at once whether protected data can be loaded.
+await session.load();
 createRoot(root).render(
   <StrictMode>
     <QueryClientProvider client={queries}>

@@ -171,7 +171,7 @@ export function FaultNote({ error, retry }: { error: unknown; retry?: () => void
     violations.length > 0 && violations.every(({ message: text }) => message.includes(text));
   return (
     <div className={css['fault']} role="alert">
-      <strong>{hasListedViolations ? 'The host refused this:' : message}</strong>
+      <strong>{hasListedViolations ? 'The request was refused:' : message}</strong>
       {violations.length > 0 && (
         <ul>
           {violations.map(({ path, message: text }) => (

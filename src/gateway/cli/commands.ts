@@ -120,6 +120,12 @@ export const commands = {
     hasAdminApi: true,
     help: 'list budgets and what is spent of them',
   },
+  receipt: {
+    words: ['ID'],
+    flags: [],
+    hasAdminApi: true,
+    help: 'show one request of any key: its hold, its cost and what it moved between accounts',
+  },
   changes: {
     words: [],
     flags: ['account', 'limit'],

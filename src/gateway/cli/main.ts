@@ -26,6 +26,7 @@ import {
   listProviders,
   reloadGateway,
 } from './provider-commands.ts';
+import { showReceipt } from './receipt-command.ts';
 import { serve } from './serve-command.ts';
 import { showUsage } from './usage-command.ts';
 import type { CommandContext } from './command-context.ts';
@@ -49,6 +50,7 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'budget set': setBudget,
   'budget remove': removeBudget,
   'budget list': listBudgets,
+  receipt: showReceipt,
   changes: listChanges,
   usage: showUsage,
   'ledger audit': auditLedger,
