@@ -163,7 +163,10 @@ describe('the stream of changes', () => {
     const stream = await follow({ headers: at.bearer });
     const steps: [() => Promise<unknown>, string[]][] = [
       [() => send('POST', '/lab/v1/kernels', kernel), ['kernels fast']],
-      [() => send('POST', '/lab/v1/bindings', { kernel: 'fast' }), ['bindings', 'kernels']],
+      [
+        () => send('POST', '/lab/v1/bindings', { kernel: 'fast', components: ['**'] }),
+        ['bindings', 'kernels'],
+      ],
       [() => send('POST', '/lab/v1/bench', {}), ['benches']],
       [() => send('POST', '/lab/v1/parity/run'), ['parity']],
       [() => send('PUT', '/lab/v1/parity', { mode: 'strict' }), ['parity']],
