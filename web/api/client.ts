@@ -12,6 +12,8 @@ export async function fetchSignedIn(request: Request): Promise<Response> {
     if (!isBearerChallenge(response)) return response;
     // Until the user gives up. The user may have signed in meanwhile.
     if (session.version === version && !(await session.request())) return response;
+    // An unread body would keep its connection, of which a browser has few.
+    await response.body?.cancel();
   }
 }
 

@@ -139,7 +139,9 @@ function pause(ms: number | undefined): Promise<void> {
 /** Whether the host answers at all; a proxy in front of a host that is down does not count. */
 async function probe(): Promise<boolean> {
   try {
-    const { status } = await fetch('/host/v1/health', { signal: AbortSignal.timeout(probeTimeoutMs) });
+    const response = await fetch('/host/v1/health', { signal: AbortSignal.timeout(probeTimeoutMs) });
+    const { status } = response;
+    await response.text();
     return status !== 502 && status !== 504;
   } catch {
     return false;
