@@ -16,9 +16,7 @@ export function announcing<Target extends object>(
       if (typeof member !== 'function') return member;
       // Private members exist on the target only.
       const call = (...args: unknown[]): unknown => Reflect.apply(member, target, args) as unknown;
-      const announce = Object.hasOwn(announcements, name)
-        ? (announcements[name as keyof Target] as ((...args: unknown[]) => void) | undefined)
-        : undefined;
+      const announce = Object.hasOwn(announcements, name) ? announcements[name as keyof Target] : undefined;
       if (!announce) return call;
       return (...args: unknown[]): unknown => {
         const result = call(...args);

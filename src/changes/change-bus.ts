@@ -26,18 +26,20 @@ export class ChangeBus {
   #lastSeq = 0;
   /** Changes that are to be announced, by topic and id. */
   readonly #collected = new Map<string, Change>();
-  #timer: NodeJS.Timeout | undefined;
+  #isPublishing = false;
   #announced = Promise.withResolvers<void>();
   #readers = 0;
   #watching: AbortController | undefined;
 
   announce(topic: Topic, id?: string): void {
     this.#collected.set(id === undefined ? topic : `${topic} ${id}`, { topic, id });
-    this.#timer ??= setTimeout(() => this.#publish(), collectMs).unref();
+    if (this.#isPublishing) return;
+    this.#isPublishing = true;
+    setTimeout(() => this.#publish(), collectMs).unref();
   }
 
   #publish(): void {
-    this.#timer = undefined;
+    this.#isPublishing = false;
     for (const change of this.#collected.values()) this.#kept.push({ ...change, seq: ++this.#lastSeq });
     this.#collected.clear();
     // Twice as many, so that the list is not copied for each change.

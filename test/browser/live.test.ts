@@ -172,7 +172,11 @@ describe.skipIf(noBrowser !== undefined)(`a live console ${noBrowser ?? ''}`, ()
       await watched.idle();
       opened.push([path, watched]);
     }
-    const pageOf = (path: string) => (opened.find(([one]) => one === path)?.[1] as WatchedPage).page;
+    const pageOf = (path: string) => {
+      const found = opened.find(([one]) => one === path);
+      if (!found) throw new Error(`no page of ${path}`);
+      return found[1].page;
+    };
     await pageOf('').getByText('ready', { exact: true }).waitFor();
     const message = pageOf('chat').getByRole('textbox', { name: /message/i });
     await message.fill('What I typed.');
@@ -207,21 +211,5 @@ describe.skipIf(noBrowser !== undefined)(`a live console ${noBrowser ?? ''}`, ()
     await pageOf('').getByText('ready', { exact: true }).waitFor();
     await pageOf('tasks').getByRole('link', { name: task, exact: true }).first().waitFor();
     expect(await message.inputValue()).toBe('What I typed.');
-  });
-
-  it('goes on with the events of a task after a restart of the host', async () => {
-    const { task, change } = await stage('e.txt');
-    const { page } = await view(`tasks/${task}`);
-    await page.getByText(change).first().waitFor();
-    host.kill('SIGKILL');
-    await host.exit;
-    await banner(page).waitFor();
-    await start();
-    await banner(page).waitFor({ state: 'detached' });
-    await page
-      .getByLabel(/reply|message/i)
-      .first()
-      .waitFor();
-    await expect.poll(() => page.getByRole('alert').count()).toBe(0);
   });
 });

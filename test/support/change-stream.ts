@@ -64,9 +64,7 @@ export class ChangeStream {
 
   async #read(response: Response): Promise<void> {
     let rest = '';
-    const text = response.body?.pipeThrough(
-      new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>,
-    );
+    const text = response.body?.pipeThrough(new TextDecoderStream());
     const reader = text?.getReader();
     this.#abort.signal.addEventListener('abort', () => void reader?.cancel().catch(() => undefined));
     for (;;) {

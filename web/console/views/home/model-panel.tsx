@@ -1,16 +1,7 @@
 import { Link } from 'wouter';
 import { formatBytes, formatNumber, formatParameters } from '../../../ui/format.ts';
 import { CodeBlock } from '../../../ui/copy.tsx';
-import {
-  Badge,
-  type Column,
-  Facts,
-  FaultNote,
-  Loading,
-  Panel,
-  Table,
-  LiveBadge,
-} from '../../../ui/index.tsx';
+import { type Column, Facts, FaultNote, Loading, Panel, Table, LiveBadge } from '../../../ui/index.tsx';
 import type { Identity, Info } from './info.ts';
 import { type ModelState, useModelState } from './model-state.ts';
 

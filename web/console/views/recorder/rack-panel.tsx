@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { formatRelativeTime, formatBytes, formatNumber, formatTime } from '../../../ui/format.ts';
-import { Badge, Button, Facts, FaultNote, Panel, Row, LiveBadge } from '../../../ui/index.tsx';
+import { Button, Facts, FaultNote, Panel, Row, LiveBadge } from '../../../ui/index.tsx';
 import { PolicyForm } from './policy-form.tsx';
 import { PurgeButton } from './purge.tsx';
 import { useRackChange } from './recorder.ts';
