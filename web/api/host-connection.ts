@@ -43,7 +43,7 @@ function setState(next: HostState): void {
   downSince = next === 'down' ? Date.now() : undefined;
   for (const { onState } of listeners) onState?.();
   // After a restart, or while nothing could be read, anything may have changed.
-  if (wasDown) tell(undefined);
+  if (wasDown && next !== 'live') tell(undefined);
 }
 
 function tell(changes: readonly HostChange[] | undefined): void {
@@ -195,10 +195,9 @@ async function follow(onAnswer: () => void): Promise<'ended' | 'refused' | 'unan
 function receive(event: string, data: string): void {
   const body = JSON.parse(data) as { readonly resumed?: boolean; readonly changes?: readonly HostChange[] };
   if (event === 'hello') {
-    const isFirst = state === 'connecting';
     setState('live');
-    // Views read everything when they are opened, so the first connection has nothing to add.
-    if (body.resumed === false && !isFirst) tell(undefined);
+    // Also for the first connection: something may have changed since the views read it.
+    if (body.resumed === false) tell(undefined);
   } else if (event === 'reset') tell(undefined);
   else if (event === 'change' && body.changes) tell(body.changes);
 }
