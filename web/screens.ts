@@ -57,7 +57,7 @@ for (const [name, path] of Object.entries(views)) {
     [360, false],
     [360, true],
   ] as const) {
-    const { page, close } = await browser.page({ url: `${url}/${path}`, width, dark });
+    const { page, idle, close } = await browser.page({ url: `${url}/${path}`, width, dark });
     await page.getByRole('heading', { level: 1 }).waitFor();
     const signInDialog = page.getByRole('dialog', { name: /bearer token/ });
     if (['observe', 'recorder'].includes(name)) {
@@ -81,7 +81,7 @@ for (const [name, path] of Object.entries(views)) {
     }
     if (name === 'demo') await page.getByText(/ready/i).first().waitFor();
     // Drawings and charts render shortly after the last response.
-    await page.waitForLoadState('networkidle');
+    await idle();
     await page.waitForTimeout(name === 'lab' ? 9000 : 1200);
     if (await page.getByText('This view failed').count()) throw new Error(`${name} broke`);
     const file = join(folder, `${name}-${width}-${dark ? 'dark' : 'light'}.jpg`);

@@ -2,6 +2,11 @@ import { join, resolve } from 'node:path';
 import { resolveSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/toml.ts';
 import { Access } from '../planes/access.ts';
+import { ChangeBus } from '../changes/change-bus.ts';
+import { followOtherHosts } from '../changes/other-hosts.ts';
+import { announceLab, announceModels, announceRacks } from '../changes/services.ts';
+import { announceRows } from '../changes/store-changes.ts';
+import { watchResident } from '../changes/watch-resident.ts';
 import type { Gateway } from '../gateway/open.ts';
 import { createApp, createEnvelopeLookup } from '../http/app.ts';
 import { BrowserSessions } from '../http/browser-sessions.ts';
@@ -122,7 +127,8 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     collector: options.otlp_endpoint,
     env: cli.env,
   });
-  const records = await openStore(database, dataDir.endpointId, onNotice);
+  const changes = new ChangeBus();
+  const records = await openStore(database, dataDir.endpointId, { onNotice, changes });
   const resources = new AsyncDisposableStack();
   resources.defer(() => records.close());
   /** Closes everything opened so far if this step fails. */
@@ -165,16 +171,19 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     cli,
     onNotice,
     stopping: stopping.signal,
-    observeLab: observability.observeLab,
+    observeLab: (lab, id) => announceLab(observability.observeLab(lab, id), changes),
     history: new StoredKernels(records),
     observeRequests: observability.requests.observe,
     draft,
   });
-  const store = new DataDirStore({
-    cli,
-    dataDir: dataDir.path,
-    roleOf: (location) => loader.roleOf(location),
-  });
+  const store = announceModels(
+    new DataDirStore({
+      cli,
+      dataDir: dataDir.path,
+      roleOf: (location) => loader.roleOf(location),
+    }),
+    changes,
+  );
   const places = { count: options.resident ?? 1, canReplaceMain: options.swap ?? false };
   const canLoad = model !== undefined && (places.canReplaceMain || places.count > 1);
   const aliases = new ModelAliases(model ? options.alias : []);
@@ -222,7 +231,10 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   );
   const { endpointId } = dataDir;
   const sessions = new BrowserSessions({ name: 'session', isTls: tls !== undefined });
-  const { recorder, observe, metrics, requests } = observability;
+  const { observe, metrics, requests } = observability;
+  const recorder = announceRacks(observability.recorder, changes);
+  watchResident({ resident, served, bus: changes });
+  if (!database.startsWith('sqlite:')) followOtherHosts({ events: agent.host.events, bus: changes, onFault });
   const draining = new AbortController();
   const facts = {
     resident,
@@ -232,6 +244,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     version,
     endpointId,
     sessions,
+    changes,
     agent,
     recorder,
     observe,
@@ -406,10 +419,15 @@ export async function startHost(options: Settings, version: string, cli: CliCont
 async function openStore(
   url: string,
   endpointId: string,
-  onNotice: (message: string) => void,
+  { onNotice, changes }: { onNotice: (message: string) => void; changes: ChangeBus },
 ): Promise<Store> {
   try {
-    return await Store.open({ url, endpointId, onNotice });
+    return await Store.open({
+      url,
+      endpointId,
+      onNotice,
+      onWritten: (rows) => announceRows(changes, rows),
+    });
   } catch (error) {
     throw new StartError(errorMessage(error));
   }

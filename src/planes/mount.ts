@@ -1,4 +1,5 @@
 import type { AgentHost } from '../agent/agent-host.ts';
+import type { ChangeBus } from '../changes/change-bus.ts';
 import { createAgentPlaneOf } from './agent/routes.ts';
 import { createDocsPlane } from './docs/routes.ts';
 import { createReadyPlane } from './health/ready.ts';
@@ -39,6 +40,8 @@ export interface HostFacts {
   readonly recorder?: RecorderService;
   readonly observe?: Observe;
   readonly endpointId: string;
+  /** What changes on the host. */
+  readonly changes?: ChangeBus | undefined;
   /** Sessions of browsers at the main listener. */
   readonly sessions?: BrowserSessions | undefined;
   /** Whether the host serves the gateway too. */
@@ -102,6 +105,7 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
       capabilities: names,
       sessions: facts.sessions,
       ...(facts.gatewayAdminPort ? { gatewayAdminPort: facts.gatewayAdminPort } : {}),
+      changes: facts.changes && { bus: facts.changes, draining: facts.draining },
       agent: agent?.facts,
       models: { store, memoryBytes: facts.modelMemoryBytes ?? (() => undefined) },
     }),

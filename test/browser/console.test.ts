@@ -59,7 +59,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
       await dialog.getByLabel('Bearer token').fill(token);
       await dialog.getByRole('button', { name: 'Continue' }).click();
     }
-    await page.waitForLoadState('networkidle');
+    await watched.idle();
     // Chromium logs the 401 that triggers the sign-in; it is not a fault.
     const faults = () => watched.faults().filter((fault) => !(asks && /status of 401/.test(fault)));
     return { ...watched, faults };
@@ -116,7 +116,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
   });
 
   it('transfers less than 300 kB for its first view', async () => {
-    const { page, close } = await browser.page({ url: `${url}/docs` });
+    const { page, idle, close } = await browser.page({ url: `${url}/docs` });
     let bytes = 0;
     const session = await page.context().newCDPSession(page);
     await session.send('Network.enable');
@@ -125,7 +125,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     });
     await page.goto(`${url}/console`);
     await page.getByRole('heading', { level: 1 }).waitFor();
-    await page.waitForLoadState('networkidle');
+    await idle();
     expect(bytes).toBeGreaterThan(20_000);
     expect(bytes).toBeLessThan(300_000);
     await close();
@@ -143,7 +143,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     onTestFinished(() => open.end());
     const at = (await open.url()).replace('0.0.0.0', '127.0.0.1');
     const secret = readFileSync(join(folder, 'bearer.token'), 'utf8').trim();
-    const { page, faults, close } = await browser.page({ url: `${at}/console/lab?tint=kernel` });
+    const { page, faults, idle, close } = await browser.page({ url: `${at}/console/lab?tint=kernel` });
     await page.getByText(join(folder, 'bearer.token')).waitFor();
     await page.getByLabel('Bearer token').fill('wrong');
     await page.getByRole('button', { name: 'Open' }).click();
@@ -152,7 +152,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     await page.getByRole('button', { name: 'Open' }).click();
     await page.getByRole('heading', { level: 1, name: /lab/i }).waitFor();
     expect(page.url()).toMatch(/\/console\/lab\?/);
-    await page.waitForLoadState('networkidle');
+    await idle();
     expect(await page.getByRole('dialog').count(), 'the token is not asked for twice').toBe(0);
     await page.getByRole('link', { name: 'lathe, home' }).click();
     await page.getByText('Required: this host is reachable from other machines.').waitFor();

@@ -15,7 +15,7 @@ const outside =
 
 /** Every operation of the host, by its accepted scopes. */
 const expected: Readonly<Record<string, string>> = {
-  none: 'createSession getSession deleteSession getHealth getReady getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
+  none: 'followChanges createSession getSession deleteSession getHealth getReady getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
   read: `getMetrics getHostInfo getHostModels getHostTelemetry getHostSessions getHostServed getHostHarnesses
     listSurfaces getSurfaceSchema queryObserved askQuestion listRacks getRack
     getLabGraph getLabParts getLabKernels getLabKernel listLabKernelVersions getLabKernelVersion listLabOps getLabStub getLabParityMode
@@ -104,8 +104,8 @@ describe('a token with a scope', () => {
       const headers = await tokenOf({ name: `only-${scope}`, scope: [scope] });
       for (const { method, path, id } of operations) {
         const answer = await fetch(url + path, { method, headers });
-        // The feed of events has no end.
-        const isEndless = answer.ok && id === 'streamEvents';
+        // Streams of events have no end.
+        const isEndless = answer.ok && (id === 'streamEvents' || id === 'followChanges');
         const body = isEndless ? '' : await answer.text();
         if (isEndless) await answer.body?.cancel();
         const needed = neededOf.get(id) ?? '';

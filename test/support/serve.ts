@@ -1,5 +1,6 @@
 import { afterEach } from 'vitest';
 import { loopbackAccess } from '../../src/planes/access.ts';
+import type { ChangeBus } from '../../src/changes/change-bus.ts';
 import { createApp, createEnvelopeLookup } from '../../src/http/app.ts';
 import type { BrowserSessions } from '../../src/http/browser-sessions.ts';
 import { Cors } from '../../src/http/cors.ts';
@@ -28,6 +29,7 @@ interface ServedOptions {
   readonly allowedOrigins?: readonly string[];
   readonly truncatesChats?: boolean;
   readonly sessions?: BrowserSessions;
+  readonly changes?: ChangeBus;
 }
 
 /** The planes over a scripted engine on a real port. */
@@ -63,6 +65,7 @@ export async function serveScripted(
     background,
     truncatesChats,
     sessions: more.sessions,
+    changes: more.changes,
   };
   const planes = createHostPlanes(facts);
   const refusedOrigins: string[] = [];

@@ -1,6 +1,7 @@
 import createClient from 'openapi-fetch';
 import { asFault, Fault, faultOf, invalidResponseFault } from './fault.ts';
 import type { paths } from './schema.d.ts';
+import { hostConnection } from './host-connection.ts';
 import { session } from './session.ts';
 
 /** Sends a request to the host of the page. On a bearer challenge, asks the user to sign in and sends it again. */
@@ -11,6 +12,8 @@ export async function fetchSignedIn(request: Request): Promise<Response> {
     if (!isBearerChallenge(response)) return response;
     // Until the user gives up. The user may have signed in meanwhile.
     if (session.version === version && !(await session.request())) return response;
+    // An unread body would keep its connection, of which a browser has few.
+    await response.body?.cancel();
   }
 }
 
@@ -29,7 +32,7 @@ export async function unwrap<Data>(
   try {
     answer = await request;
   } catch (error) {
-    throw error instanceof SyntaxError ? invalidResponseFault(error) : asFault(error);
+    throw error instanceof SyntaxError ? invalidResponseFault(error) : unansweredFault(error);
   }
   const { data, error, response } = answer;
   if (!response.ok) throw faultOf(response, error);
@@ -47,7 +50,7 @@ export async function fetchRaw(path: string, init: RequestInit = {}): Promise<Re
     response = await fetchSignedIn(new Request(new URL(path, location.origin), init));
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw asFault(error);
+    throw unansweredFault(error);
   }
   if (response.ok) return response;
   const text = await response.text();
@@ -58,6 +61,13 @@ export async function fetchRaw(path: string, init: RequestInit = {}): Promise<Re
     // Not JSON: the body stays text.
   }
   throw faultOf(response, body);
+}
+
+/** A request had no response, perhaps because the host is down. */
+function unansweredFault(error: unknown): Fault {
+  const fault = asFault(error);
+  if (fault.status === 0) hostConnection.suspect();
+  return fault;
 }
 
 export { Fault };

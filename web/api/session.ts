@@ -54,6 +54,7 @@ export const session = {
     try {
       const headers = { authorization: `Bearer ${token}` };
       const answer = await fetch(path, { method: 'POST', headers });
+      await answer.text();
       if (answer.ok) {
         isSignedIn = true;
         signIns += 1;
@@ -76,7 +77,7 @@ export const session = {
   },
   /** Ends the session at the host. Rejects where the host does not answer. */
   async signOut(): Promise<void> {
-    await fetch(path, { method: 'DELETE' });
+    await (await fetch(path, { method: 'DELETE' })).text();
     isSignedIn = false;
     notifyListeners();
   },
@@ -84,11 +85,12 @@ export const session = {
   async load(): Promise<void> {
     try {
       const answer = await fetch(path);
-      const body = answer.ok ? ((await answer.json()) as { readonly signed_in?: boolean }) : {};
+      const text = await answer.text();
+      const body = answer.ok ? (JSON.parse(text) as { readonly signed_in?: boolean }) : {};
       isSignedIn = body.signed_in === true;
       notifyListeners();
     } catch {
-      // The host does not answer: what was known stays.
+      // The host does not answer, or not with JSON: what was known stays.
     }
   },
   subscribe: (listener: () => void): (() => void) => {

@@ -9,6 +9,7 @@ import { hostError } from '../error-schema.ts';
 import type { BrowserSessions } from '../../http/browser-sessions.ts';
 import { hostEnvelope } from '../../http/error.ts';
 import { sessionRoutes } from '../../http/session-routes.ts';
+import { changesRoute, type ChangesOptions } from './changes.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
@@ -26,6 +27,8 @@ export interface HostPlaneOptions {
   readonly version: string;
   readonly endpointId: string;
   readonly capabilities: readonly string[];
+  /** What changes on the host. Absent: there is no stream of changes. */
+  readonly changes?: Pick<ChangesOptions, 'bus' | 'draining'> | undefined;
   /** Sessions of browsers. Absent: browsers cannot sign in. */
   readonly sessions?: BrowserSessions | undefined;
   /** The stored models, and the memory for models in bytes, where it is known. Absent: they are not listed. */
@@ -71,7 +74,7 @@ const noPlannerDisclosure = {
 };
 
 export function createHostPlane(options: HostPlaneOptions): Plane {
-  const { resident, served, version, endpointId, capabilities, agent, models, sessions } = options;
+  const { resident, served, version, endpointId, capabilities, agent, models, sessions, changes } = options;
   const { gatewayAdminPort } = options;
   const getInfo = defineRoute({
     method: 'GET',
@@ -149,6 +152,7 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
       getInfo,
       getHealth,
       getTelemetry,
+      ...(changes ? [changesRoute({ ...changes, endpointId })] : []),
       ...(sessions ? sessionRoutes('/host/v1/session', sessions) : []),
       ...(models ? [hostModelsRoute(resident, models)] : []),
       ...(agent ? servedRoutes({ ...agent, resident }) : []),

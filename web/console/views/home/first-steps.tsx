@@ -18,7 +18,7 @@ const hasKernel = ({ kernels }: Parts): boolean => kernels.length > 0;
 /** What to try first. A step is done when the host has seen it. */
 export function FirstSteps({ info }: { info: Info | undefined }) {
   const served = useTelemetry().data?.served;
-  const parts = useParts({ enabled: info?.model != null, pollUntil: hasKernel }).data;
+  const parts = useParts({ enabled: info?.model != null }).data;
   const hasRecordedChat = useHasRecordedChat().data ?? false;
   const models = [info?.model, ...(info?.models ?? [])];
   const steps: readonly { name: string; isDone: boolean; how: ReactNode }[] = [

@@ -14,7 +14,6 @@ export function Speed() {
     queryKey: ['observe', 'speed'],
     enabled: isWanted,
     ...protectedQueryOptions,
-    refetchInterval: ({ state }) => (state.status === 'error' ? false : 10_000),
     queryFn: () =>
       unwrap(
         api.POST('/observe/v1/query', {

@@ -10,19 +10,11 @@ export type KernelDetail = components['schemas']['LabKernel'];
 type Stub = components['schemas']['LabStub'];
 type StubQuery = { readonly target: Stub['target']; readonly format?: string };
 
-/** @param options.pollUntil polls while this is false of the parts */
-export const useParts = ({
-  enabled = true,
-  pollUntil,
-}: {
-  enabled?: boolean;
-  pollUntil?: (parts: Parts) => boolean;
-} = {}) =>
+export const useParts = ({ enabled = true }: { enabled?: boolean } = {}) =>
   useQuery({
     queryKey: ['lab', 'parts'],
     enabled,
     queryFn: () => unwrap(api.GET('/lab/v1/parts')),
-    refetchInterval: ({ state: { data } }) => (pollUntil && data && !pollUntil(data) ? 5000 : false),
   });
 
 export const useOps = () =>
