@@ -57,6 +57,10 @@ export function History({ shownId, onShow }: { shownId: number | undefined; onSh
           caption="Benches, latest first"
           rows={rows}
           keyOf={({ id }) => id}
+          filter={{
+            what: 'benches',
+            textOf: ({ kernels, verdict, at }) => `${kernels} ${verdict} ${formatTime(at)}`,
+          }}
           isSelected={({ run }) => run !== undefined && run.id === shownId}
           columns={[
             { key: 'at', head: 'Ended', cell: ({ at }) => formatTime(at) },
@@ -129,7 +133,7 @@ async function fetchStoredBenches(): Promise<BenchRecord[]> {
         // A bench of one round only measures components.
         where: [{ column: 'rounds', op: 'gt', value: 1 }],
         order_by: [{ column: 'at', direction: 'desc' }],
-        limit: 100,
+        limit: 1000,
       },
     }),
   );

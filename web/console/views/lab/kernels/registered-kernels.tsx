@@ -117,6 +117,11 @@ export function RegisteredKernels({ onOpened }: { onOpened: (op: string) => void
             caption="Registered kernels, latest first"
             rows={kernels.toReversed()}
             keyOf={({ name }) => name}
+            filter={{
+              what: 'kernels',
+              textOf: ({ name, op, state, digest }) =>
+                `${name} ${op} ${state} ${digest} ${componentsOf(name).join(' ')}`,
+            }}
             columns={[
               { key: 'name', head: 'Kernel', cell: ({ name }) => <strong>{name}</strong> },
               { key: 'op', head: 'Op', cell: ({ op }) => op },
