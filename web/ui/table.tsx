@@ -110,9 +110,7 @@ export function Table<Item>(props: TableProps<Item>) {
           <tbody {...focusHandlers}>
             {parts.map((part) =>
               'gapPx' in part ? (
-                <tr key={part.key} className={listCss['gap']} aria-hidden="true">
-                  <td colSpan={columns.length} style={{ height: part.gapPx }} />
-                </tr>
+                <tr key={part.key} aria-hidden="true" style={{ height: part.gapPx }} />
               ) : (
                 rowOf(part.index, part.key)
               ),

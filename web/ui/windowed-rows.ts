@@ -1,5 +1,13 @@
 import { defaultRangeExtractor, useVirtualizer, type Virtualizer } from '@tanstack/react-virtual';
-import { type FocusEvent, type RefObject, useCallback, useEffect, useRef } from 'react';
+import {
+  type FocusEvent,
+  type RefObject,
+  useCallback,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from 'react';
 
 /** Lists up to this length are in the document as a whole. */
 export const maxUnwindowed = 100;
@@ -40,11 +48,14 @@ export function useWindowedRows(of: {
   const { count, keyOf, scroller, estimatePx, contentKey } = of;
   const isWindowed = count > maxUnwindowed;
   const focused = useRef<number>(undefined);
+  const rowPx = useMeanHeight(scroller, isWindowed) ?? estimatePx;
+  // Its members are called while rendering, and nothing of them is passed to memoized components.
+  // oxlint-disable-next-line react/incompatible-library
   const virtualizer: Virtualizer<HTMLElement, HTMLElement> = useVirtualizer<HTMLElement, HTMLElement>({
     count,
     enabled: isWindowed,
     getScrollElement: () => scroller.current,
-    estimateSize: () => estimatePx,
+    estimateSize: () => rowPx,
     getItemKey: keyOf,
     overscan: 8,
     initialRect: { width: 0, height: 800 },
@@ -56,6 +67,8 @@ export function useWindowedRows(of: {
       return [...new Set([...inView, ...kept])].sort((a, b) => a - b);
     },
   });
+  // The browser keeps what is in view where it is; a correction by script would end a smooth scroll before its target.
+  virtualizer.shouldAdjustScrollPositionOnItemSizeChange = () => false;
   useEffect(() => {
     scroller.current?.scrollTo({ top: 0 });
   }, [scroller, contentKey]);
@@ -74,6 +87,21 @@ export function useWindowedRows(of: {
     measure: isWindowed ? virtualizer.measureElement : undefined,
     focusHandlers: { onFocus, onBlur },
   };
+}
+
+/**
+ * Mean height of the first rows, in pixels; undefined before their layout. With it as the height of rows that were not
+ * measured yet, the length of the scrolled content hardly changes while it is scrolled.
+ */
+function useMeanHeight(scroller: RefObject<HTMLElement | null>, isWindowed: boolean): number | undefined {
+  const [mean, setMean] = useState<number>();
+  useLayoutEffect(() => {
+    if (!isWindowed || mean !== undefined || !scroller.current) return;
+    const rows = [...scroller.current.querySelectorAll<HTMLElement>('[data-index]')];
+    const total = rows.reduce((sum, row) => sum + row.getBoundingClientRect().height, 0);
+    if (total > 0) setMean(total / rows.length);
+  }, [scroller, isWindowed, mean]);
+  return mean;
 }
 
 function withGaps(
