@@ -16,6 +16,7 @@ interface HostScript {
   delayMs?: number;
   /** The answer itself, instead. */
   says?: string[];
+  contextLength?: number;
   hang?: boolean;
   /** `close` never resolves, as with a hung device. */
   hangOnClose?: boolean;
@@ -56,6 +57,7 @@ await main({
       answer: () => script.says ?? Array<string>(script.pieces ?? 4).fill('x'),
       delayMs: script.delayMs ?? 0,
       hang: script.hang ?? false,
+      ...(script.contextLength === undefined ? {} : { contextLength: script.contextLength }),
     });
     if (script.hangOnClose) engine.close = () => new Promise(() => {});
     return engine;
