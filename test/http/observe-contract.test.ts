@@ -353,9 +353,13 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
   it('spans: each tool call of an agent, and each attempt at a provider of the gateway', async () => {
     const rows = await at.rows({ surface: 'spans' });
     const calls = rows.filter(({ kind }) => kind === 'tool');
-    const home = calls.filter(({ subject }) => subject === driven.tasks.home.id);
-    expect(home).toHaveLength(1);
-    expect(home[0]).toMatchObject({ agent: 'homely', outcome: 'ok', request_id: null });
+    expect(calls.filter(({ subject }) => subject === driven.tasks.look.id)).toEqual([
+      expect.objectContaining({ name: 'observe_health', agent: 'writer', outcome: 'ok', request_id: null }),
+    ]);
+    for (const id of ['kept', 'dropped', 'left'] as const)
+      expect(calls.filter(({ subject }) => subject === driven.tasks[id].id)).toEqual([
+        expect.objectContaining({ name: 'fs_write' }),
+      ]);
     const attempts = rows.filter(({ kind }) => kind === 'attempt');
     // Of five requests, one was refused before a provider was asked.
     expect(attempts).toHaveLength(4);
