@@ -17,6 +17,7 @@ interface HostScript {
   /** The answer itself, instead. */
   says?: string[];
   contextLength?: number;
+  timings?: { queued_ms: number; prefill_ms: number; decode_ms: number };
   hang?: boolean;
   /** `close` never resolves, as with a hung device. */
   hangOnClose?: boolean;
@@ -57,6 +58,7 @@ await main({
       answer: () => script.says ?? Array<string>(script.pieces ?? 4).fill('x'),
       delayMs: script.delayMs ?? 0,
       hang: script.hang ?? false,
+      ...(script.timings === undefined ? {} : { timings: script.timings }),
       ...(script.contextLength === undefined ? {} : { contextLength: script.contextLength }),
     });
     if (script.hangOnClose) engine.close = () => new Promise(() => {});

@@ -10,7 +10,7 @@ import {
 } from 'react';
 
 /** Lists up to this length are in the document as a whole. */
-export const maxUnwindowed = 100;
+export const maxUnwindowed = 50;
 
 /** A row of the list, or the room of the rows that are not in the document. */
 export type RowOrGap =

@@ -5,18 +5,18 @@ import type { GroupFigures, OverviewFigures } from './figures.ts';
 import css from './overview.module.css';
 import { formatOptionalMs } from './percentiles.ts';
 
-/** The figures by model, wire and outcome. */
+/** The figures by model and by wire. */
 export function Breakdowns({ figures }: { figures: OverviewFigures }) {
   return (
     <div className={css['breakdowns']}>
       <Breakdown title="By model" head="Model" groups={figures.byModel} />
       <Breakdown title="By wire" head="Wire" groups={figures.byWire} />
-      <Breakdown title="By outcome" head="Outcome" groups={figures.byOutcome} isOutcome />
     </div>
   );
 }
 
-function Breakdown(props: {
+/** The figures of each value of a column. */
+export function Breakdown(props: {
   title: string;
   head: string;
   groups: readonly GroupFigures[];
@@ -51,14 +51,14 @@ function Breakdown(props: {
                   number: true,
                   cell: ({ errors }: GroupFigures) => formatNumber(errors),
                 },
+                {
+                  key: 'tokens',
+                  head: 'Tokens in, out',
+                  number: true,
+                  cell: ({ promptTokens, completionTokens }: GroupFigures) =>
+                    `${formatNumber(promptTokens)}, ${formatNumber(completionTokens)}`,
+                },
               ]),
-          {
-            key: 'tokens',
-            head: 'Tokens in, out',
-            number: true,
-            cell: ({ promptTokens, completionTokens }) =>
-              `${formatNumber(promptTokens)}, ${formatNumber(completionTokens)}`,
-          },
           {
             key: 'latency',
             head: 'Latency p50, p95',

@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import { Chart, type Series } from '../../../../ui/chart.tsx';
 import { Panel } from '../../../../ui/index.tsx';
 import type { OverTime, Percentiles } from './figures.ts';
@@ -6,7 +7,7 @@ import css from './overview.module.css';
 const heightPx = 180;
 
 /** Requests, tokens and times over the time range. */
-export function Charts({ overTime }: { overTime: OverTime }) {
+export function Charts({ overTime, children }: { overTime: OverTime; children: ReactNode }) {
   const { requests, errors, cancelled, promptTokens, completionTokens, firstToken, total, queue } = overTime;
   const charts: readonly { title: string; unit: string; series: readonly Series[] }[] = [
     {
@@ -46,6 +47,7 @@ export function Charts({ overTime }: { overTime: OverTime }) {
           />
         </Panel>
       ))}
+      {children}
     </div>
   );
 }

@@ -4,7 +4,7 @@ import { formatNumber, formatTime } from '../../../../ui/format.ts';
 import { Button, Empty, Loading, Panel } from '../../../../ui/index.tsx';
 import { useUrlState } from '../../../../ui/url-state.ts';
 import { protectedQueryOptions, ProtectedRouteFault } from '../../../shell/protected-route.tsx';
-import { Breakdowns } from './breakdowns.tsx';
+import { Breakdown, Breakdowns } from './breakdowns.tsx';
 import { Charts } from './charts.tsx';
 import { fetchFigures, type Figures, type Percentiles } from './figures.ts';
 import css from './overview.module.css';
@@ -63,7 +63,9 @@ export function Overview() {
       {figures.data && figures.data.all.requests > 0 && (
         <>
           <Totals figures={figures.data.all} />
-          <Charts overTime={figures.data.overTime} />
+          <Charts overTime={figures.data.overTime}>
+            <Breakdown title="By outcome" head="Outcome" groups={figures.data.byOutcome} isOutcome />
+          </Charts>
           <Breakdowns figures={figures.data} />
         </>
       )}

@@ -6,6 +6,7 @@ import { useUrlState } from '../../../../ui/url-state.ts';
 import { protectedQueryOptions, ProtectedRouteFault } from '../../../shell/protected-route.tsx';
 import { OutcomeBadge } from '../outcome-badge.tsx';
 import { fetchRecords, numberIn, type ResultRecord, textIn } from '../records.ts';
+import { gatewayOutcome } from '../trace/spans.ts';
 import type { Query } from '../types.ts';
 import { whereIn } from './figures.ts';
 import css from './overview.module.css';
@@ -113,7 +114,8 @@ function List({ list, records }: { list: ListName; records: readonly ResultRecor
   const isWork = list === 'work';
   const modelOf = (record: ResultRecord) =>
     textIn(record, 'model') || textIn(record, 'effective_model') || textIn(record, 'requested_model');
-  const outcomeOf = (record: ResultRecord) => textIn(record, isWork ? 'state' : 'outcome');
+  const outcomeOf = (record: ResultRecord) =>
+    list === 'gateway' ? gatewayOutcome(record) : textIn(record, isWork ? 'state' : 'outcome');
   const details: Column<ResultRecord>[] = isWork
     ? [
         { key: 'kind', head: 'Kind', cell: (record) => textIn(record, 'kind') },

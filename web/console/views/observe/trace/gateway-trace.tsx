@@ -4,9 +4,10 @@ import { formatMs, formatNanodollars, formatNumber, formatTime } from '../../../
 import { Facts, Panel } from '../../../../ui/index.tsx';
 import { protectedQueryOptions } from '../../../shell/protected-route.tsx';
 import { OutcomeBadge } from '../outcome-badge.tsx';
+import { gatewayOutcome, gatewaySpans } from './spans.ts';
 import { fetchRecords, numberIn, textIn } from '../records.ts';
 import { explorePath, transcriptPath } from './links.ts';
-import { gatewaySpans } from './spans.ts';
+
 import css from './trace.module.css';
 import { TracePage } from './trace-page.tsx';
 import { Waterfall } from './waterfall.tsx';
@@ -55,10 +56,7 @@ export function GatewayTrace({ id }: { id: string }) {
             <Panel title="Details">
               <Facts
                 facts={[
-                  [
-                    'Outcome',
-                    <OutcomeBadge outcome={textIn(request, 'outcome') || textIn(request, 'ended')} />,
-                  ],
+                  ['Outcome', <OutcomeBadge outcome={gatewayOutcome(request)} />],
                   ['Started', formatTime(textIn(request, 'started_at'))],
                   ['Latency', formatMs(numberIn(request, 'total_ms') ?? 0)],
                   ['First byte', firstByte === null ? 'not measured' : `after ${formatMs(firstByte)}`],

@@ -100,6 +100,10 @@ export function completionSpans(record: ResultRecord): WaterfallSpan[] {
   ]);
 }
 
+/** Outcome of a request at the gateway: one that was refused before a provider was asked is not a failed one. */
+export const gatewayOutcome = (request: ResultRecord): string =>
+  textIn(request, 'ended') === 'refused' ? 'refused' : textIn(request, 'outcome') || textIn(request, 'ended');
+
 /** Spans of a request at the gateway: admission, each attempt at a provider, and relaying the answer. */
 export function gatewaySpans(request: ResultRecord, attempts: readonly ResultRecord[]): WaterfallSpan[] {
   const total = numberIn(request, 'total_ms') ?? 0;

@@ -14,7 +14,7 @@ export function TracePage<Trace>(props: {
   return (
     <>
       <p>
-        <Link href="/console/observe">Overview</Link>
+        <Link href="/console/observe">Back to the overview</Link>
       </p>
       {query.isPending && <Loading what="the trace" />}
       {query.isError && (

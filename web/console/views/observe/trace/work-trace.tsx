@@ -27,6 +27,8 @@ async function fetchWork(id: string) {
   return work ? { work, answers: answers.records, calls: calls.records, asOf: session.asOf } : null;
 }
 
+const plural = (count: number, noun: string) => `${formatNumber(count)} ${noun}${count === 1 ? '' : 's'}`;
+
 /** A task or run: the answers of its model and the calls of its tools on one time line. */
 export function WorkTrace({ id }: { id: string }) {
   const query = useQuery({
@@ -63,8 +65,8 @@ export function WorkTrace({ id }: { id: string }) {
                   ['State', <Badge>{textIn(work, 'state')}</Badge>],
                   ['Started', formatTime(textIn(work, 'started_at'))],
                   ['Duration', formatMs(totalMs)],
-                  ['Model', `${formatMs(spent('decode'))} in ${formatNumber(answers.length)} turns`],
-                  ['Tools', `${formatMs(spent('tool'))} in ${formatNumber(calls.length)} calls`],
+                  ['Model', `${formatMs(spent('decode'))} in ${plural(answers.length, 'turn')}`],
+                  ['Tools', `${formatMs(spent('tool'))} in ${plural(calls.length, 'call')}`],
                   ['Other', `${formatMs(uncoveredMs(totalMs, spans))}: between turns, and waiting at gates`],
                   [
                     'Tokens',
