@@ -1,9 +1,9 @@
 import { ChunkReader, isErrorChunk, parseFrame } from '../wires/chat/reader.ts';
 import type { AnswerEvent } from '../wires/core/answer.ts';
-import { providerHeaders } from '../wires/core/provider-headers.ts';
-import type { Usage, WireKind } from '../wires/core/types.ts';
+import { providerHeaders } from '../wires/provider-headers.ts';
+import type { Usage } from '../wires/core/types.ts';
 import { UpstreamFailure } from '../wires/core/upstream-failure.ts';
-import { upstreamWires } from '../wires/translation.ts';
+import { providerWireOf, type WireKind } from '../wires/providers.ts';
 import { AgentError } from './errors.ts';
 import { readFrames } from './gateway-chat-model/frames.ts';
 import {
@@ -153,7 +153,7 @@ export class GatewayChatModel implements ChatModel {
     onActivity: () => void,
   ): AsyncGenerator<AnswerEvent, void, undefined> {
     const isWhole = response.headers.get('content-type')?.includes('json') ?? false;
-    const upstream = upstreamWires[this.#wire];
+    const upstream = providerWireOf(this.#wire).upstream;
     const reader = upstream.reader();
     for await (const frame of readFrames(response, onActivity)) {
       if (reader instanceof ChunkReader) {

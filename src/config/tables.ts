@@ -5,6 +5,7 @@ import { eventSelectors } from '../agent/shapes/agent-event.ts';
 import { webhookKey, webhookSecretRule } from '../webhooks/sign.ts';
 import { isRecord, type Json } from '../util/json.ts';
 import { formatValue } from './options.ts';
+import { wireNames } from '../wires/providers.ts';
 import { didYouMean } from '../words/nearest.ts';
 import type { KeyPath } from './toml-lines.ts';
 
@@ -65,7 +66,7 @@ const mcpShape = {
 const mcpTable = z.strictObject(mcpShape, { error: 'expected a table [mcp.NAME]' });
 export type McpTable = z.infer<typeof mcpTable>;
 
-const gatewayWires = ['openai-chat', 'openai-responses', 'anthropic-messages', 'google'] as const;
+const gatewayWires = wireNames.filter((wire) => wire !== 'lathe');
 const gatewayShape = {
   url: webUrl,
   wire: z.enum(gatewayWires, { error: `expected one of ${gatewayWires.join(', ')}` }).optional(),

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { WireKind } from '../../src/wires/core/types.ts';
+import type { WireKind } from '../../src/wires/providers.ts';
 import { UndiciTransport, type TransportOptions } from '../../src/gateway/upstream/transport.ts';
 import { type UpstreamRequest, type UpstreamReply } from '../../src/gateway/upstream/types.ts';
 import { HttpError } from '../../src/http/error.ts';

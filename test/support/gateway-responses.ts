@@ -1,5 +1,6 @@
 import type { Model } from '../../src/gateway/catalog/types.ts';
-import type { Cap, Effort, WireKind } from '../../src/wires/core/types.ts';
+import type { Cap, Effort } from '../../src/wires/core/types.ts';
+import type { WireKind } from '../../src/wires/providers.ts';
 import type { AnswerEvent } from '../../src/wires/core/answer.ts';
 import { responsesWire } from '../../src/wires/responses/client.ts';
 import type {

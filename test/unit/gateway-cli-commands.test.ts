@@ -846,6 +846,14 @@ describe('help', () => {
     expect((await run(['help', 'key', 'create'])).out).toBe((await run(['key', 'create', '--help'])).out);
   });
 
+  test('of a group lists its commands', async () => {
+    const { out } = await run(['key', '--help']);
+    expect(out).toContain('  key create ');
+    expect(out).not.toContain('account create');
+    expect((await run(['help', 'key'])).out).toBe(out);
+    expect((await run(['help', 'kye'])).out).toContain('account create');
+  });
+
   test('lists every command and its arguments', async () => {
     const { out } = await run([]);
     for (const name of commandNames) expect(out).toContain(`  ${name}`);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Model } from '../../src/gateway/catalog/types.ts';
-import type { Effort, WireKind } from '../../src/wires/core/types.ts';
+import type { Effort } from '../../src/wires/core/types.ts';
+import type { WireKind } from '../../src/wires/providers.ts';
 import { findAssumptions } from '../../src/gateway/config/remarks.ts';
 import { chatWire } from '../../src/wires/chat/client.ts';
 import { efforts } from '../../src/wires/core/effort.ts';

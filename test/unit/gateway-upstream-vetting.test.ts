@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { isPrivate } from '../../src/addresses/address-ranges.ts';
-import { providerHeaders } from '../../src/wires/core/provider-headers.ts';
+import { providerHeaders } from '../../src/wires/provider-headers.ts';
 import { destinationOf } from '../../src/gateway/upstream/destination.ts';
 import { AddressRefusedError, vetBaseUrl, vetUrl } from '../../src/gateway/upstream/address-vetting.ts';
 import { aCandidate, ownCandidate } from '../support/gateway/candidates.ts';

@@ -1,7 +1,7 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import type { AnswerEvent } from '../../wires/core/answer.ts';
 import type { Part } from '../../wires/core/conversation.ts';
-import type { WireKind } from '../../wires/core/types.ts';
+import type { WireKind } from '../../wires/providers.ts';
 import type { ProviderData } from '../chat-model.ts';
 
 /** What is sent back to the provider of an answer with the answer; `ProviderData` of the models of a gateway. */

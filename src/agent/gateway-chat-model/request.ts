@@ -1,9 +1,9 @@
 import { isRecord, type Json } from '../../util/json.ts';
 import { WireError } from '../../wires/core/error.ts';
 import type { Conversation, Message, Part } from '../../wires/core/conversation.ts';
-import type { Effort, UpstreamModel, WireKind } from '../../wires/core/types.ts';
+import type { Effort, UpstreamModel } from '../../wires/core/types.ts';
 import type { UpstreamBody } from '../../wires/core/wire.ts';
-import { upstreamWires } from '../../wires/translation.ts';
+import { providerWireOf, type WireKind } from '../../wires/providers.ts';
 import { AgentError } from '../errors.ts';
 import { type ChatModelMessage, type ChatModelRequest, describeUnseenImage } from '../chat-model.ts';
 import { type AnswerData, answerDataFor, sourceOf } from './provider-data.ts';
@@ -104,13 +104,16 @@ export function buildRequest(dialect: Dialect, request: ChatModelRequest): Upstr
   const source = sourceOf(wire, model.id);
   const isChat = wire === 'openai-chat';
   try {
-    const body = upstreamWires[wire].request(toConversation(request, { source, isChat, imageFault }), {
-      model,
-      stream: true,
-      maxTokens: Math.min(request.maxTokens, dialect.maxTokens),
-      // Sampling members already have the names of the wire, including those that only some servers accept.
-      ...(isChat ? { extraMembers: request.sampling } : {}),
-    });
+    const body = providerWireOf(wire).upstream.request(
+      toConversation(request, { source, isChat, imageFault }),
+      {
+        model,
+        stream: true,
+        maxTokens: Math.min(request.maxTokens, dialect.maxTokens),
+        // Sampling members already have the names of the wire, including those that only some servers accept.
+        ...(isChat ? { extraMembers: request.sampling } : {}),
+      },
+    );
     return isChat && dialect.returnsMembers ? withReturnedMembers(body, request.messages, source) : body;
   } catch (error) {
     if (!(error instanceof WireError)) throw error;

@@ -1,6 +1,7 @@
 import type { ByokProvider } from '../config/types.ts';
 import { WireError } from '../../wires/core/error.ts';
-import { providerHeaders } from '../../wires/core/provider-headers.ts';
+import { providerHeaders } from '../../wires/provider-headers.ts';
+import { providerWireOf } from '../../wires/providers.ts';
 import { AddressRefusedError, type UrlRules } from '../upstream/address-vetting.ts';
 import type { CredentialInput } from './credential-body.ts';
 
@@ -41,8 +42,7 @@ export async function verifyCredential(
     );
   }
   if (status >= 200 && status < 300) return;
-  // Google answers 400 for an unknown key.
-  if (status === 401 || status === 403 || (status === 400 && wire === 'google'))
+  if ([401, 403, ...(providerWireOf(wire).wrongKeyStatuses ?? [])].includes(status))
     throw new WireError(
       422,
       'upstream_error',

@@ -94,7 +94,7 @@ async function run(environment: CliEnvironment): Promise<void> {
   const command = parseGatewayArgs(environment.args);
   switch (command.name) {
     case 'help':
-      environment.stdout.write(gatewayHelp(await environment.version(), command.topic));
+      environment.stdout.write(gatewayHelp(await environment.version(), command.topics));
       return;
     case 'version':
       environment.stdout.write(`lathe ${await environment.version()}\n`);

@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { isPrivate } from '../../addresses/address-ranges.ts';
 import { formatUsdPerMtok } from '../catalog/rate-card.ts';
 import { type Model, servedModels } from '../catalog/types.ts';
+import { providerWireOf } from '../../wires/providers.ts';
 import { supportedEfforts } from '../../wires/chat/dialect.ts';
 import type { GatewayConfig } from './types.ts';
 
@@ -30,7 +31,7 @@ export const findRemarks = ({ providers, models, hooks = [] }: GatewayConfig): s
       .filter((url) => !versionSegment.test(url))
       .map(
         (url) =>
-          `the base_url of ${id}, ${url}, has no version; most providers of this wire need ${url}/${wire === 'google' ? 'v1beta' : 'v1'}`,
+          `the base_url of ${id}, ${url}, has no version; most providers of this wire need ${url}/${providerWireOf(wire).pathVersion}`,
       ),
   ),
   ...models.flatMap((model) => distinct(servedModels(model).flatMap(findPriceRemarks))),

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { parseCallPrice, parsePicodollars } from '../catalog/rate-card.ts';
 import { caps } from '../../wires/core/types.ts';
 import { efforts } from '../../wires/core/effort.ts';
+import { wireNames } from '../../wires/providers.ts';
 import { maxCallCount } from '../../wires/core/hosted-calls.ts';
 import { routingStrategies } from '../catalog/types.ts';
 import { failurePolicies, hookStages } from '../hooks/types.ts';
@@ -70,13 +71,6 @@ const rates = {
   out_image_usd_per_mtok: price.optional(),
 };
 
-export const wireNames = [
-  'openai-chat',
-  'openai-responses',
-  'anthropic-messages',
-  'google',
-  'lathe',
-] as const;
 const maxTokens = 100_000_000;
 
 const provider = z.strictObject({

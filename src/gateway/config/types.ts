@@ -1,7 +1,7 @@
 import type { CacheBounds } from '../cache/types.ts';
 import type { Hook } from '../hooks/types.ts';
 import type { Model, Provider } from '../catalog/types.ts';
-import type { WireKind } from '../../wires/core/types.ts';
+import type { WireKind } from '../../wires/providers.ts';
 
 /** The validated content of `gateway.toml`. */
 export interface GatewayConfig {

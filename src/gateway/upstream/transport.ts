@@ -3,7 +3,7 @@ import type { Backend } from '../../wires/core/backend.ts';
 import type { Provider } from '../catalog/types.ts';
 import type { ByokProvider } from '../config/types.ts';
 import { ConnectionPools } from './connection-pools.ts';
-import { providerHeaders } from '../../wires/core/provider-headers.ts';
+import { providerHeaders } from '../../wires/provider-headers.ts';
 import { type Destination, destinationOf, providerNameOf } from './destination.ts';
 import { sendRequest, type ExchangeContext } from './upstream-exchange.ts';
 import { HostFailure, ProviderFailures } from './provider-failures.ts';

@@ -1,8 +1,4 @@
-/**
- * Protocol of an upstream. `lathe` is another host of this project: OpenAI's chat wire, where several base URLs form a
- * pool.
- */
-export type WireKind = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'google' | 'lathe';
+import type { WireKind } from '../providers.ts';
 
 /** Capabilities of a model. */
 export const caps = [

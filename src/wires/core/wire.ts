@@ -1,4 +1,5 @@
 import type { Json } from '../../util/json.ts';
+import type { EmbeddingsTranslation } from '../embeddings/types.ts';
 import type { UpstreamModel } from './types.ts';
 import type { Cap, Cost, HostedTool, ReceiptReason } from './types.ts';
 import type { HttpError } from '../../http/error.ts';
@@ -153,6 +154,26 @@ export interface UpstreamWire {
     text: string,
     headers: Readonly<Record<string, string>>,
   ) => UpstreamFault;
+}
+
+/**
+ * Everything that the gateway knows about a protocol of providers. One is listed for each `wire` of the configuration, in
+ * `src/wires/providers.ts`.
+ */
+export interface ProviderWire {
+  readonly upstream: UpstreamWire;
+  /** Client wires that are the same protocol: their requests and answers pass through unchanged. */
+  readonly passthrough?: Readonly<Partial<Record<ClientWireName, Translation>>>;
+  /** Undefined: its providers have no embeddings. */
+  readonly embeddings?: EmbeddingsTranslation;
+  /** The header with the credential. */
+  readonly credentialHeader: (key: string) => Readonly<Record<string, string>>;
+  /** Headers that every request needs. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The version that the base URL usually ends with, as `v1`. */
+  readonly pathVersion: string;
+  /** Statuses of the list of models that say that a key is wrong, besides 401 and 403. */
+  readonly wrongKeyStatuses?: readonly number[];
 }
 
 export interface UpstreamOptions {

@@ -1,7 +1,5 @@
-import type { WireKind } from '../core/types.ts';
 import { invalidRequest } from '../core/error.ts';
-import { googleEmbeddings } from './google.ts';
-import { openaiEmbeddings } from './openai.ts';
+import { providerWireOf, type WireKind } from '../providers.ts';
 import type { EmbeddingsTranslation } from './types.ts';
 
 export { readEmbeddingsFacts } from './facts.ts';
@@ -12,17 +10,9 @@ export type {
   EmbeddingsTranslation,
 } from './types.ts';
 
-const translations: Readonly<Partial<Record<WireKind, EmbeddingsTranslation>>> = {
-  'openai-chat': openaiEmbeddings,
-  // The same provider, whose embeddings are on its other wire.
-  'openai-responses': openaiEmbeddings,
-  lathe: openaiEmbeddings,
-  google: googleEmbeddings,
-};
-
 /** The translation for a provider's embeddings. @throws WireError 400 where its wire has none */
 export function embeddingsTranslationOf(provider: WireKind): EmbeddingsTranslation {
-  const translation = translations[provider];
+  const translation = providerWireOf(provider).embeddings;
   if (!translation)
     throw invalidRequest(
       'The provider of this model has no embeddings; choose a model whose caps name them.',

@@ -1,5 +1,5 @@
 import type { Candidate, Model, Price, Provider } from '../../../src/gateway/catalog/types.ts';
-import type { WireKind } from '../../../src/wires/core/types.ts';
+import type { WireKind } from '../../../src/wires/providers.ts';
 import type { UpstreamRequest } from '../../../src/gateway/upstream/types.ts';
 
 const price: Price = {

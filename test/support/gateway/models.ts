@@ -1,5 +1,6 @@
 import type { Model } from '../../../src/gateway/catalog/types.ts';
-import type { Cap, WireKind } from '../../../src/wires/core/types.ts';
+import type { Cap } from '../../../src/wires/core/types.ts';
+import type { WireKind } from '../../../src/wires/providers.ts';
 
 /** A model of an invented catalog. */
 export const modelOf = (wire: WireKind, more: Partial<Model> = {}): Model => ({

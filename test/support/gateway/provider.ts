@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
-import type { WireKind } from '../../../src/wires/core/types.ts';
+import type { WireKind } from '../../../src/wires/providers.ts';
 import type { SseFrame } from '../../../src/wires/core/wire.ts';
 import { serve } from '../local-server.ts';
 import { recording } from './cassettes.ts';

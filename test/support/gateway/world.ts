@@ -1,6 +1,7 @@
 import { priceOf, type RateCard } from '../../../src/gateway/catalog/rate-card.ts';
 import type { Model } from '../../../src/gateway/catalog/types.ts';
-import type { Cap, WireKind } from '../../../src/wires/core/types.ts';
+import type { Cap } from '../../../src/wires/core/types.ts';
+import type { WireKind } from '../../../src/wires/providers.ts';
 import type { GatewayConfig, Limits } from '../../../src/gateway/config/types.ts';
 import type { Row } from '../../../src/gateway/store/index.ts';
 import { openGateway, type GatewaySetup } from '../../../src/gateway/open.ts';

@@ -1,21 +1,6 @@
-import type { WireKind } from './types.ts';
+import { providerWireOf, type WireKind } from './providers.ts';
 
 type Headers = Readonly<Record<string, string>>;
-
-const bearer = (key: string): Headers => ({ authorization: `Bearer ${key}` });
-
-const credentialHeaderByWire: Readonly<Record<WireKind, (key: string) => Headers>> = {
-  'openai-chat': bearer,
-  'openai-responses': bearer,
-  lathe: bearer,
-  'anthropic-messages': (key) => ({ 'x-api-key': key }),
-  google: (key) => ({ 'x-goog-api-key': key }),
-};
-
-/** Further headers that a wire requires. */
-const requiredHeaders: Partial<Record<WireKind, Headers>> = {
-  'anthropic-messages': { 'anthropic-version': '2023-06-01' },
-};
 
 /**
  * Builds the headers of an upstream request: those of the wire, then those of the body, then the credential, which nothing
@@ -27,17 +12,14 @@ export function providerHeaders(
   { apiKey, isCloudResource }: { readonly apiKey: string | undefined; readonly isCloudResource: boolean },
   extraHeaders: Headers = {},
 ): Record<string, string> {
+  const { credentialHeader, headers } = providerWireOf(wire);
   // A caller's own endpoint may need no key.
-  const credential = !apiKey
-    ? {}
-    : isCloudResource
-      ? { 'api-key': apiKey }
-      : credentialHeaderByWire[wire](apiKey);
+  const credential = !apiKey ? {} : isCloudResource ? { 'api-key': apiKey } : credentialHeader(apiKey);
   return {
     'user-agent': 'lathe',
     // Compressed streams are delayed until a block is full.
     'accept-encoding': 'identity',
-    ...requiredHeaders[wire],
+    ...headers,
     ...extraHeaders,
     ...credential,
   };
