@@ -7,7 +7,7 @@ import { driveCompletions, driveGateway, driveTasks, startWholeHost } from '../s
 import { buildHost } from '../support/host.ts';
 
 type Host = Awaited<ReturnType<typeof startWholeHost>>;
-type Row = Readonly<Record<string, unknown>>;
+type Row = Readonly<Record<string, string | number | boolean | null>>;
 
 /** Times that the scripted model reports, in ms; an answer takes longer. */
 const timings = { queued_ms: 4, prefill_ms: 9, decode_ms: 30 };
@@ -47,7 +47,9 @@ describe.skipIf(noBrowser !== undefined)(`the overview of observe ${noBrowser ??
     await cancelAnswer();
     // The gateway asked the resident model twice; tasks have a turn or two each.
     const count = sent.length + 2 + 1 + 10;
-    await expect.poll(async () => (rows = await host.rows({ surface: 'completions' })).length).toBe(count);
+    await expect
+      .poll(async () => (rows = (await host.rows({ surface: 'completions' })) as Row[]).length)
+      .toBe(count);
     expect(rows.filter(({ outcome }) => outcome === 'abandoned')).toHaveLength(1);
     expect(rows.filter(({ outcome }) => outcome === 'refused')).toHaveLength(
       sent.filter(({ status }) => status !== 200).length,

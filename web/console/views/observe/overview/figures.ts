@@ -1,4 +1,5 @@
-import { fetchRecords, numberIn, type ResultRecord, textIn } from '../records.ts';
+import { fetchRecords } from '../fetch-records.ts';
+import { numberIn, type ResultRecord, textIn } from '../records.ts';
 import type { Query } from '../types.ts';
 import { bucketStarts, valuesAt } from './buckets.ts';
 import { bucketMs, type TimeRange } from './time-ranges.ts';

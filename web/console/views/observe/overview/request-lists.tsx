@@ -5,7 +5,8 @@ import { Button, type Column, Empty, Loading, Panel, Row, Table, Tabs } from '..
 import { useUrlState } from '../../../../ui/url-state.ts';
 import { protectedQueryOptions, ProtectedRouteFault } from '../../../shell/protected-route.tsx';
 import { OutcomeBadge } from '../outcome-badge.tsx';
-import { fetchRecords, numberIn, type ResultRecord, textIn } from '../records.ts';
+import { fetchRecords } from '../fetch-records.ts';
+import { numberIn, type ResultRecord, textIn } from '../records.ts';
 import { gatewayOutcome } from '../trace/spans.ts';
 import type { Query } from '../types.ts';
 import { whereIn } from './figures.ts';

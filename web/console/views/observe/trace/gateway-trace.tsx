@@ -5,7 +5,8 @@ import { Facts, Panel } from '../../../../ui/index.tsx';
 import { protectedQueryOptions } from '../../../shell/protected-route.tsx';
 import { OutcomeBadge } from '../outcome-badge.tsx';
 import { gatewayOutcome, gatewaySpans } from './spans.ts';
-import { fetchRecords, numberIn, textIn } from '../records.ts';
+import { fetchRecords } from '../fetch-records.ts';
+import { numberIn, textIn } from '../records.ts';
 import { explorePath, transcriptPath } from './links.ts';
 
 import css from './trace.module.css';
@@ -56,7 +57,7 @@ export function GatewayTrace({ id }: { id: string }) {
             <Panel title="Details">
               <Facts
                 facts={[
-                  ['Outcome', <OutcomeBadge outcome={gatewayOutcome(request)} />],
+                  ['Outcome', <OutcomeBadge key="outcome" outcome={gatewayOutcome(request)} />],
                   ['Started', formatTime(textIn(request, 'started_at'))],
                   ['Latency', formatMs(numberIn(request, 'total_ms') ?? 0)],
                   ['First byte', firstByte === null ? 'not measured' : `after ${formatMs(firstByte)}`],

@@ -5,7 +5,8 @@ import { formatMs, formatNumber, formatTime } from '../../../../ui/format.ts';
 import { Facts, Panel } from '../../../../ui/index.tsx';
 import { protectedQueryOptions } from '../../../shell/protected-route.tsx';
 import { OutcomeBadge } from '../outcome-badge.tsx';
-import { fetchRecords, numberIn, textIn } from '../records.ts';
+import { fetchRecords } from '../fetch-records.ts';
+import { numberIn, textIn } from '../records.ts';
 import { explorePath, transcriptPath } from './links.ts';
 import { completionSpans } from './spans.ts';
 import css from './trace.module.css';
@@ -54,7 +55,11 @@ export function RequestTrace({ id }: { id: string }) {
                 facts={[
                   [
                     'Outcome',
-                    <OutcomeBadge outcome={textIn(record, 'outcome')} code={textIn(record, 'code')} />,
+                    <OutcomeBadge
+                      key="outcome"
+                      outcome={textIn(record, 'outcome')}
+                      code={textIn(record, 'code')}
+                    />,
                   ],
                   ['Started', formatTime(textIn(record, 'started_at'))],
                   ['Latency', formatMs(total)],

@@ -3,7 +3,8 @@ import { Link } from 'wouter';
 import { formatMs, formatNumber, formatTime } from '../../../../ui/format.ts';
 import { Badge, Facts, Panel } from '../../../../ui/index.tsx';
 import { protectedQueryOptions } from '../../../shell/protected-route.tsx';
-import { fetchRecords, numberIn, textIn } from '../records.ts';
+import { fetchRecords } from '../fetch-records.ts';
+import { numberIn, textIn } from '../records.ts';
 import { transcriptPath } from './links.ts';
 import { uncoveredMs, workSpans } from './spans.ts';
 import css from './trace.module.css';
@@ -62,7 +63,7 @@ export function WorkTrace({ id }: { id: string }) {
             <Panel title="Details">
               <Facts
                 facts={[
-                  ['State', <Badge>{textIn(work, 'state')}</Badge>],
+                  ['State', <Badge key="state">{textIn(work, 'state')}</Badge>],
                   ['Started', formatTime(textIn(work, 'started_at'))],
                   ['Duration', formatMs(totalMs)],
                   ['Model', `${formatMs(spent('decode'))} in ${plural(answers.length, 'turn')}`],
