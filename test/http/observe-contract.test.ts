@@ -352,7 +352,7 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
 
   it('spans: each tool call of an agent, and each attempt at a provider of the gateway', async () => {
     const rows = await at.rows({ surface: 'spans' });
-    const calls = rows.filter(({ kind }) => kind === 'tool');
+    const calls = rows.filter((row) => row['kind'] === 'tool');
     expect(calls.filter(({ subject }) => subject === driven.tasks.look.id)).toEqual([
       expect.objectContaining({ name: 'observe_health', agent: 'writer', outcome: 'ok', request_id: null }),
     ]);
@@ -360,7 +360,7 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
       expect(calls.filter(({ subject }) => subject === driven.tasks[id].id)).toEqual([
         expect.objectContaining({ name: 'fs_write' }),
       ]);
-    const attempts = rows.filter(({ kind }) => kind === 'attempt');
+    const attempts = rows.filter((row) => row['kind'] === 'attempt');
     // Of five requests, one was refused before a provider was asked.
     expect(attempts).toHaveLength(4);
     for (const { headers } of driven.gateway.answers.slice(0, 4))
