@@ -11,13 +11,14 @@ import {
 import { api, unwrap } from '../../../api/client.ts';
 import { Empty, FaultNote, Loading, Page, Panel, Table } from '../../../ui/index.tsx';
 import { useUrlState } from '../../../ui/url-state.ts';
+import { stateLabel } from '../../../ui/states.ts';
 
 const states = [
   ['', 'all'],
   ['running', 'running'],
   ['paused', 'paused'],
-  ['suspended', 'suspended'],
-  ['completed', 'completed'],
+  ['suspended', 'waiting'],
+  ['completed', 'done'],
   ['failed', 'failed'],
   ['cancelled', 'cancelled'],
 ] as const;
@@ -88,7 +89,8 @@ export function RunList() {
             keyOf={({ id }) => id}
             filter={{
               what: 'runs',
-              textOf: (run) => `${run.id} ${run.workflow} ${run.state} ${rowOf(run.id)?.last_event ?? ''}`,
+              textOf: (run) =>
+                `${run.id} ${run.workflow} ${stateLabel(run.state)} ${rowOf(run.id)?.last_event ?? ''}`,
             }}
             columns={[
               {

@@ -5,10 +5,12 @@ import { api, unwrap } from '../../../api/client.ts';
 import { CopyValue } from '../../../ui/copy.tsx';
 import { formatRelativeTime, formatTime } from '../../../ui/format.ts';
 import { protectedQueryOptions, ProtectedRouteFault } from '../../shell/protected-route.tsx';
-import { Badge, Button, Empty, Facts, Loading, Panel, Table, LiveBadge } from '../../../ui/index.tsx';
+import { Button, Empty, Facts, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { RevokePanel } from './revoke.tsx';
 import css from './sessions.module.css';
-import { subjectPath, stateTone } from './sessions.ts';
+import { subjectPath } from './sessions.ts';
+import { StateBadge } from '../../../ui/state-badge.tsx';
+import { stateLabel } from '../../../ui/states.ts';
 
 /** What remote clients of the host see; needs the bearer token. */
 async function fetchServed() {
@@ -82,8 +84,9 @@ export function Served() {
                 {
                   key: 'revoked',
                   head: 'Credential',
-                  cell: ({ revoked }) =>
-                    revoked ? <Badge tone="bad">revoked</Badge> : <LiveBadge tone="good">active</LiveBadge>,
+                  cell: ({ revoked }) => (
+                    <StateBadge state={revoked ? 'revoked' : 'active'} isRecorded={revoked} />
+                  ),
                 },
                 {
                   key: 'revoke',
@@ -110,13 +113,13 @@ export function Served() {
               keyOf={({ id }) => id}
               filter={{
                 what: 'turns',
-                textOf: ({ id, kind, name, state }) => `${id} ${kind} ${name} ${state}`,
+                textOf: ({ id, kind, name, state }) => `${id} ${kind} ${name} ${stateLabel(state)}`,
               }}
               columns={[
                 {
                   key: 'state',
                   head: 'State',
-                  cell: ({ state }) => <LiveBadge tone={stateTone(state)}>{state}</LiveBadge>,
+                  cell: ({ state }) => <StateBadge state={state} />,
                 },
                 {
                   key: 'id',

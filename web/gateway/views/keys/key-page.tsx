@@ -10,7 +10,7 @@ import { FormDialog } from '../../parts/form-dialog.tsx';
 import { Loaded } from '../../parts/loaded.tsx';
 import { SpendMeter } from '../../parts/meter.tsx';
 import { AccountName } from '../../parts/names.tsx';
-import { StateBadge } from '../../parts/state-badge.tsx';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 import { useAccounts, useChange, useKeys, useRequests } from '../../queries.ts';
 import { BudgetPanel } from '../accounts/budget-panel.tsx';
 import { RequestTable } from '../receipts/request-table.tsx';

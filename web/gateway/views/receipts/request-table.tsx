@@ -5,7 +5,7 @@ import type { ListedRequest } from '../../api.ts';
 import css from '../../gateway.module.css';
 import { formatExactMoney, formatMoney } from '../../format.ts';
 import { AccountName, KeyName } from '../../parts/names.tsx';
-import { OutcomeBadge } from '../../parts/state-badge.tsx';
+import { OutcomeBadge } from '../../parts/outcome-badge.tsx';
 
 /** Requests that ended; each leads to its receipt. */
 export function RequestTable(props: {
@@ -29,7 +29,11 @@ export function RequestTable(props: {
         </span>
       ),
     },
-    { key: 'outcome', head: 'Outcome', cell: (request) => <OutcomeBadge {...request} /> },
+    {
+      key: 'outcome',
+      head: 'Outcome',
+      cell: ({ state, status, outcome }) => <OutcomeBadge state={state} status={status} outcome={outcome} />,
+    },
     {
       key: 'model',
       head: 'Model',
