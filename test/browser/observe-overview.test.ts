@@ -49,7 +49,8 @@ describe.skipIf(noBrowser !== undefined)(`the overview of observe ${noBrowser ??
     const count = sent.length + 2 + 1 + 10;
     await host.wait('all is fed', async () => {
       rows = (await host.rows({ surface: 'completions' })) as Row[];
-      return rows.length === count;
+      // On a busy machine an agent may ask once more.
+      return rows.length >= count && rows.some(({ outcome }) => outcome === 'abandoned');
     });
     expect(rows.filter(({ outcome }) => outcome === 'abandoned')).toHaveLength(1);
     expect(rows.filter(({ outcome }) => outcome === 'refused')).toHaveLength(
@@ -225,8 +226,8 @@ describe.skipIf(noBrowser !== undefined)(`the overview of observe ${noBrowser ??
       task: `observe/traces/${tasks.look.id}`,
       request: `observe/requests/${String(rows.find(({ wire }) => wire === 'chat')?.['id'])}`,
     }[name];
-    const { page, close } = await opened(path ?? '', { width, dark });
-    await page.waitForLoadState('networkidle');
+    const { page, idle, close } = await opened(path ?? '', { width, dark });
+    await idle();
     await page.evaluate(axe.source);
     const { violations } = await page.evaluate<AxeResults>(
       'axe.run(document, { resultTypes: ["violations"] })',

@@ -114,11 +114,11 @@ export function Field(props: {
   );
 }
 
-/** Empty state: what would be listed here, and how to add it. */
-export const Empty = ({ title, children }: { title: string; children?: ReactNode }) => (
+/** Empty state: what would be listed here, and how to add it or what to do next. */
+export const Empty = ({ title, children }: { title: string; children: ReactNode }) => (
   <div className={css['empty']}>
     <strong>{title}</strong>
-    {children !== undefined && <div>{children}</div>}
+    <div>{children}</div>
   </div>
 );
 

@@ -65,7 +65,11 @@ function BlockView({ block }: { block: LogBlock }) {
     case 'resumed':
       return <div className={css['turn']}>The host was started again and goes on.</div>;
     case 'retrying':
-      return <div className={css['turn']}>{block.message} It is asked again.</div>;
+      return (
+        <div className={css['turn']}>
+          {/[.!?]$/.test(block.message) ? block.message : `${block.message}.`} The model is asked again.
+        </div>
+      );
     case 'end':
       return <End end={block.end} />;
   }

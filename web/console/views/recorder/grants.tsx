@@ -17,7 +17,7 @@ export function Grants() {
     <>
       <Panel title="Grants">
         {grantList.length === 0 ? (
-          <Empty title="There are no grants." />
+          <Empty title="There are no grants.">Create one with a command below.</Empty>
         ) : (
           <Table
             caption="All grants"

@@ -12,6 +12,7 @@ import { RevokePanel } from './revoke.tsx';
 import { type Session, subjectPath } from './sessions.ts';
 import { SessionStateBadge } from './state-badge.tsx';
 import { limitChoices, useFeed } from './use-feed.ts';
+import { stateLabel } from '../../../ui/states.ts';
 
 /** A session of the feed. External sessions leave the feed when they end; then only the receipt is shown. */
 export function Detail({ id }: { id: string }) {
@@ -83,7 +84,7 @@ function sessionFacts(session: Session): LabeledValue[] {
     ['State', <SessionStateBadge key="state" session={session} />],
     ['Started', `${formatTime(from)} (${formatRelativeTime(from)})`],
     ...(to === undefined ? [] : [['Ended', `${formatTime(to)}, after ${formatDuration(from, to)}`] as const]),
-    ...optional('Last event', session.last_event),
+    ...optional('Last event', session.last_event && stateLabel(session.last_event)),
     ...optional('Waiting for', session.waiting_on),
     ...optional('Suspended by', session.suspend_kind),
     ...(session.wrapper_cycle === undefined ? [] : [['Cycle', String(session.wrapper_cycle)] as const]),

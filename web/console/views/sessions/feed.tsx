@@ -100,7 +100,14 @@ function FeedTable({ rows }: { rows: readonly Session[] }) {
             <div className={css['title']}>
               <Link href={`/console/sessions/${encodeURIComponent(session.id)}`}>{session.title}</Link>
               <small className={css['muted']}>
-                {[session.kind, session.id, session.harness, session.last_event].filter(Boolean).join(' · ')}
+                {[
+                  session.kind,
+                  session.id,
+                  session.harness,
+                  session.last_event && stateLabel(session.last_event),
+                ]
+                  .filter(Boolean)
+                  .join(' · ')}
               </small>
             </div>
           ),

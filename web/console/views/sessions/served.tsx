@@ -44,7 +44,8 @@ export function Served() {
       <Panel title="Open store sessions">
         <ListOrEmpty
           rows={sessions}
-          emptyText="There are none. A store session opens with a task or run and ends with it."
+          emptyTitle="There is no store session."
+          advice="One opens with each task or run, and ends with it."
         >
           {(rows) => (
             <Table
@@ -105,7 +106,11 @@ export function Served() {
       </Panel>
       {chosen !== undefined && <RevokePanel key={chosen} sessionId={chosen} />}
       <Panel title="Turns of the last ten minutes">
-        <ListOrEmpty rows={turns} emptyText="No turn is running, and none ended in the last ten minutes.">
+        <ListOrEmpty
+          rows={turns}
+          emptyTitle="No turn is running, and none ended in the last ten minutes."
+          advice="Start a task or a run to see its turns here."
+        >
           {(rows) => (
             <Table
               caption="Turns"
@@ -160,7 +165,11 @@ export function Served() {
         />
       </Panel>
       <Panel title="Harnesses">
-        <ListOrEmpty rows={harnesses} emptyText="No harness is registered.">
+        <ListOrEmpty
+          rows={harnesses}
+          emptyTitle="No harness is registered."
+          advice="A program registers its name when it begins a session of its own."
+        >
           {(rows) => (
             <Table
               caption="All harnesses"
@@ -192,9 +201,11 @@ export function Served() {
 
 function ListOrEmpty<Row>(props: {
   rows: readonly Row[];
-  emptyText: string;
+  emptyTitle: string;
+  /** How the list gets a row. */
+  advice: string;
   children: (rows: readonly Row[]) => ReactNode;
 }) {
-  const { rows, emptyText, children } = props;
-  return rows.length === 0 ? <Empty title={emptyText} /> : children(rows);
+  const { rows, emptyTitle, advice, children } = props;
+  return rows.length === 0 ? <Empty title={emptyTitle}>{advice}</Empty> : children(rows);
 }

@@ -80,7 +80,7 @@ export function TaskList() {
             {
               key: 'last',
               head: 'Last event',
-              cell: ({ last_event: last }) => <span className={css['wide']}>{last}</span>,
+              cell: ({ last_event: last }) => <span className={css['wide']}>{last && stateLabel(last)}</span>,
             },
             {
               key: 'tokens',

@@ -91,7 +91,7 @@ function KeyTable({ keys }: { keys: readonly Key[] }) {
         keys.length === 0 ? (
           <Empty title="There are no keys.">Create a key, and give it to a caller.</Empty>
         ) : (
-          <Empty title={`No key is ${state}.`} />
+          <Empty title={`No key is ${state}.`}>Choose another state.</Empty>
         )
       }
     />

@@ -88,7 +88,9 @@ function ProviderPanel({ provider, credential }: { provider: Provider; credentia
         ]}
       />
       {provider.deployments.length === 0 ? (
-        <Empty title="No model is served by it." />
+        <Empty title="No model is served by it.">
+          Name it as the provider of a model in the configuration, then reload that.
+        </Empty>
       ) : (
         <Table
           caption={`Deployments of ${provider.id}`}

@@ -49,7 +49,7 @@ function Registrations(props: { kernel: string; digest: string; versions: readon
   const [at] = useUrlState('version');
   const shown =
     versions.find((one) => one.at === at) ?? versions.find((one) => one.digest === digest) ?? versions[0];
-  if (!shown) return <Empty title={`${kernel} has no registration.`} />;
+  if (!shown) return <Empty title={`${kernel} has no registration.`}>Register it in the workbench.</Empty>;
   const isLast = shown === versions[0];
   return (
     <div className={css['view']}>
