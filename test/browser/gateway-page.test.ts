@@ -210,10 +210,19 @@ describe.skipIf(noBrowser !== undefined)(`the page of a gateway's operator ${noB
       .waitFor();
     await submit(page, 'Cancel').click();
 
+    await view(page, 'Providers').click();
+    await page.getByText('active', { exact: true }).first().waitFor();
     await world.gateway.end();
     await view(page, 'Changes').click();
     await page.getByText('The gateway does not answer.').waitFor();
     await view(page, 'Providers').click();
+    await page.getByText('unknown', { exact: true }).first().waitFor();
+    expect(await page.getByText(/^(?:active|available|not used yet)$/).count()).toBe(0);
+    await page.evaluate(axe.source);
+    const { violations } = await page.evaluate<AxeResults>(
+      'axe.run(document, { resultTypes: ["violations"] })',
+    );
+    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
     await view(page, 'Keys').click();
     // What was read before stays, and no view repeats the banner.
     await page.getByText('There are no keys.').waitFor();

@@ -158,7 +158,7 @@ function List({ list, records }: { list: ListName; records: readonly ResultRecor
           cell: (record) => (
             <Link
               href={`/console/observe/${paths[list]}/${encodeURIComponent(textIn(record, 'id'))}`}
-              aria-label={`Trace of ${textIn(record, 'id')}`}
+              aria-label={`${formatTime(textIn(record, 'started_at'))}, trace of ${textIn(record, 'id')}`}
             >
               {formatTime(textIn(record, 'started_at'))}
             </Link>
