@@ -49,7 +49,8 @@ export async function takeGatewayScreens(
         const { page, close } = await browser.page({ url: `${world.adminUrl}/${filled}`, width, dark });
         await page.getByLabel('Operator token').fill(operatorToken);
         await page.getByRole('button', { name: 'Sign in' }).click();
-        await page.getByRole('navigation').waitFor({ state: 'attached' });
+        // On a narrow page the navigation is a closed menu.
+        await page.locator('#main h1').waitFor();
         await page.waitForLoadState('networkidle');
         // Charts render shortly after the last response.
         await page.waitForTimeout(1200);

@@ -44,9 +44,9 @@ export function SignIn({ isExpired }: { isExpired: boolean }) {
           fault={fault}
           hint={
             <>
-              The token of a line <code>NAME TOKEN</code> in the file of <code>--admin-token-file</code>, or
-              of <code>LATHE_GATEWAY_ADMIN_TOKEN</code>. This page keeps it in memory until you close or
-              reload it.
+              The token of a line <code>NAME TOKEN</code> in the file of{' '}
+              <code data-flag>--admin-token-file</code>, or of <code>LATHE_GATEWAY_ADMIN_TOKEN</code>. You
+              stay signed in until you sign out, close the browser or do not use it for 12 hours.
             </>
           }
         >

@@ -61,7 +61,7 @@ export function Changes() {
                   },
                   { key: 'actor', head: 'By', cell: ({ actor }) => actor },
                   { key: 'action', head: 'Change', cell: ({ action }) => action },
-                  { key: 'subject', head: 'Of', cell: (change) => <Subject change={change} /> },
+                  { key: 'subject', head: 'Subject', cell: (change) => <Subject change={change} /> },
                   {
                     key: 'account',
                     head: 'Account',
