@@ -1,8 +1,8 @@
-import type { Conversation } from './tree.ts';
-import { pathOf } from './tree.ts';
+import { pathOf } from '../../../chat/tree.ts';
+import type { ChatConversation } from './answer.ts';
 
 /** A conversation as JSON: all versions, without the probabilities of tokens. */
-export const exportJson = ({ id, title, system, turns, chosen, updatedAt }: Conversation): string =>
+export const exportJson = ({ id, title, system, turns, chosen, updatedAt }: ChatConversation): string =>
   `${JSON.stringify(
     {
       format: 'lathe-chat-1',
@@ -34,7 +34,7 @@ export const exportJson = ({ id, title, system, turns, chosen, updatedAt }: Conv
   )}\n`;
 
 /** The shown path of a conversation as Markdown. */
-export function exportMarkdown(conversation: Conversation): string {
+export function exportMarkdown(conversation: ChatConversation): string {
   const { title, system } = conversation;
   const parts = [`# ${title}`];
   if (system.trim() !== '') parts.push('## System', system);
