@@ -46,6 +46,7 @@ describe('the package lathe', () => {
       'dist/web/assets/*.css',
       'dist/web/assets/*.js',
       'dist/web/demo/*.html',
+      'dist/web/demo/*.js',
       'dist/web/engine/*.js',
       'models/*.gguf',
       'wgsl/*.wgsl',
