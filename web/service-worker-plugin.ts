@@ -13,7 +13,10 @@ const excluded = /web-llm/;
  */
 export const serviceWorkerPlugin = (page: string): Plugin => ({
   name: 'service-worker',
-  apply: 'build',
+  // Development servers have no service worker.
+  config: (_, { command }) => ({
+    define: { 'import.meta.env.HAS_SERVICE_WORKER': JSON.stringify(command === 'build') },
+  }),
   writeBundle: {
     order: 'post',
     handler({ dir = '' }) {

@@ -14,7 +14,7 @@ const script = './service-worker.js';
  */
 export async function saveForOffline(): Promise<void> {
   const { serviceWorker } = navigator as Partial<Navigator>;
-  if (!import.meta.env.PROD || serviceWorker === undefined) return;
+  if (!import.meta.env.HAS_SERVICE_WORKER || serviceWorker === undefined) return;
   try {
     const registration = await serviceWorker.register(script, { scope: './' });
     if (registration.active === null) offline.set('saving');
