@@ -45,6 +45,7 @@ describe('the package lathe', () => {
       'dist/web/*.svg',
       'dist/web/assets/*.css',
       'dist/web/assets/*.js',
+      'dist/web/assets/*.woff2',
       'dist/web/demo/*.html',
       'dist/web/demo/*.js',
       'dist/web/engine/*.js',
