@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { noBrowser, TestBrowser } from '../support/browser.ts';
+import { openConsole } from '../support/console.ts';
 import { writeDemoSite } from '../support/demo-site.ts';
 import { openStaticSite, type StaticSite } from '../support/static-site.ts';
 
@@ -143,3 +144,25 @@ function writeNextVersion(folder: string): void {
     .replace(/"\.\/":"[^"]+"/, `"./":"sha256-${digest}"`);
   writeFileSync(script, code);
 }
+
+describe.skipIf(noBrowser !== undefined)(`the demo of a host that has stopped ${noBrowser ?? ''}`, () => {
+  it('links to the console while the host runs, and answers without it', async () => {
+    const host = await openConsole({ script: { says: ['x'] } });
+    const { page, faults, close } = await host.view('../demo/');
+    await ready(page);
+    await saved(page);
+    const link = page.getByRole('link', { name: 'Console' });
+    expect(await link.evaluate((one) => (one as HTMLAnchorElement).href)).toBe(`${host.url}/console`);
+    const [registration] = await page.evaluate(async () =>
+      (await navigator.serviceWorker.getRegistrations()).map((one) => one.scope),
+    );
+    expect(registration, 'the service worker does not answer for the console').toBe(`${host.url}/demo/`);
+    expect(faults()).toEqual([]);
+    await page.context().setOffline(true);
+    await page.reload();
+    await ready(page);
+    expect(await answerOf(page, 'What is 23 + 45?')).not.toBe('');
+    await close();
+    await host.end();
+  });
+});
