@@ -11,6 +11,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 export const textsFile = 'docs/screens/texts.md';
 
 const sources = ['web/{api,chat,console,demo,ui}/**/*.{ts,tsx}', 'src/planes/pages/sign-in.ts'];
+/** Names of WGSL and MathML, and styles of the editor. */
+const excluded = /(?:wgsl-mode|code-mirror-theme|render-math|service-worker)\.tsx?$/;
 const pages = ['web/index.html', 'web/demo/index.html'];
 
 /** Attributes whose texts are seen or read aloud; those of components, too. */
@@ -66,6 +68,11 @@ function textsOf(path, code) {
       if (isText(clean(whole))) add(whole.includes('<!doctype') ? textOfHtml(whole) : whole);
     }
     if (node.type === 'MemberExpression') return visit(node.object);
+    const joined = joinedText(node);
+    if (joined !== undefined) {
+      if (isVisible === true || isText(clean(joined))) add(joined);
+      return undefined;
+    }
     for (const [key, value] of Object.entries(node))
       if (typeof value === 'object' && key !== 'typeAnnotation')
         visit(
@@ -76,6 +83,14 @@ function textsOf(path, code) {
   };
   visit(program.body);
   return texts;
+}
+
+/** Constants that are joined with `+`; undefined for everything else. */
+function joinedText(node) {
+  if (node.type === 'Literal' && typeof node.value === 'string') return node.value;
+  if (node.type !== 'BinaryExpression' || node.operator !== '+') return undefined;
+  const [left, right] = [joinedText(node.left), joinedText(node.right)];
+  return left === undefined || right === undefined ? undefined : left + right;
 }
 
 const textOfHtml = (html) =>
@@ -95,7 +110,7 @@ export function collectTexts() {
   };
   for (const found of sources.flatMap((pattern) => globSync(pattern, { cwd: root }))) {
     const path = found.replaceAll('\\', '/');
-    if (path.endsWith('.d.ts')) continue;
+    if (path.endsWith('.d.ts') || excluded.test(path)) continue;
     addTo(path, textsOf(path, readFileSync(join(root, path), 'utf8')));
   }
   for (const path of pages) {

@@ -345,8 +345,8 @@ describe.skipIf(noBrowser !== undefined)(`the chat view ${noBrowser ?? ''}`, () 
     // A chat that one tab deletes is not written again by the other.
     await page.getByRole('list', { name: 'Chats' }).getByRole('button', { name: 'Delete' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
-    await other.getByText('This browser has no such chat.').waitFor();
-    await other.reload();
+    await other.getByText('Chat not found').waitFor();
+    await other.goto(`${host.url}/console/chat`);
     await other.getByText('No chats yet.').waitFor();
     expect(faults()).toEqual([]);
     await close();

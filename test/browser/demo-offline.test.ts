@@ -94,8 +94,13 @@ describe.skipIf(noBrowser !== undefined)(`the demo without a network ${noBrowser
     expect(Object.keys(await cachedPaths(page))).toHaveLength(2);
     await second.close();
 
-    await page.reload();
-    await page.waitForFunction(() => document.title === 'lathe, next version');
+    // The browser may count the closed page for a moment.
+    await expect
+      .poll(async () => {
+        await page.reload();
+        return await page.title();
+      })
+      .toBe('lathe, next version');
     await ready(page);
     const after = await cachedPaths(page);
     expect(Object.keys(after)).toHaveLength(1);

@@ -218,12 +218,12 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     });
 
     it('loads a chosen file, and reports a file that is not a model', async () => {
-      const chosen = page.getByLabel('GGUF file');
+      const chosen = page.getByLabel('Local GGUF file');
       const broken = join(folder, 'page.gguf');
       writeFileSync(broken, '<!doctype html><title>404</title>');
       await chosen.setInputFiles(broken);
       const alert = page.getByRole('alert');
-      await alert.getByText('lathe cannot read this model').waitFor();
+      await alert.getByText('Unsupported model file').waitFor();
       await expect.poll(() => alert.innerText()).toContain('page.gguf');
       await chosen.setInputFiles(weights);
       await isReady(page);
@@ -239,7 +239,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   it.runIf(runsRest)('stores a model from a URL, loads it from storage, and removes it', async () => {
     const { page, faults, close } = await browser.page({ url: site.url });
     await isReady(page);
-    await page.getByLabel('GGUF by URL').fill('models/lathe-tiny-q8_0.gguf');
+    await page.getByLabel('Model URL').fill('models/lathe-tiny-q8_0.gguf');
     await page.getByRole('button', { name: 'Load from URL' }).click();
     const kept = page.getByRole('region', { name: 'Models stored in this browser' });
     await kept.getByText('In use').waitFor();
@@ -251,7 +251,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await page.reload();
     await page.getByText('This link names a model').waitFor();
     const before = site.requestedPaths.filter((path) => path.startsWith('models/')).length;
-    await page.getByRole('button', { name: 'Load it' }).click();
+    await page.getByRole('button', { name: 'Load the model' }).click();
     await isReady(page);
     // At most one request, which checks whether the file has changed.
     expect(
@@ -271,7 +271,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     const { page, faults, close } = await browser.page({
       url: `${slow.url}?model=models/lathe-tiny-q8_0.gguf`,
     });
-    await page.getByRole('button', { name: 'Load it' }).click();
+    await page.getByRole('button', { name: 'Load the model' }).click();
     await page.getByText(/: [1-3](\.\d)? MiB of 3\.8 MiB/).waitFor();
     const bar = page.getByRole('progressbar');
     expect(Number(await bar.getAttribute('max'))).toBe(statSync(weights).size);
@@ -297,7 +297,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await page.getByText('Loading it contacts that server').waitFor();
     expect(faults()).toEqual([]);
     await page.context().route('https://models.example/**', (route) => route.abort());
-    await page.getByRole('button', { name: 'Load it' }).click();
+    await page.getByRole('button', { name: 'Load the model' }).click();
     const alert = page.getByRole('alert');
     await alert.getByText('The model could not be downloaded').waitFor();
     await expect.poll(() => alert.innerText()).toContain('CORS');

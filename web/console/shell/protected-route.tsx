@@ -44,7 +44,7 @@ export function ProtectedRouteFault({
         The token is in the file <code>bearer.token</code> of the host's data directory.
       </p>
       <Button kind="primary" onClick={retry}>
-        Enter the bearer token
+        Sign in
       </Button>
     </Empty>
   );

@@ -10,7 +10,7 @@ export function SignInDialog() {
   const token = text.trim();
   const fault = faultOf(token, isRefused);
   return (
-    <Dialog title="Enter the bearer token" isOpen={isRequested} onClose={() => bearer.dismiss()}>
+    <Dialog title="Sign in with the bearer token" isOpen={isRequested} onClose={() => bearer.dismiss()}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -42,7 +42,7 @@ export function SignInDialog() {
         </Field>
         <p>
           <Button type="submit" kind="primary" disabled={!isToken(token)}>
-            Continue
+            Sign in
           </Button>
         </p>
       </form>

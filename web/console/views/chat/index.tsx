@@ -49,7 +49,7 @@ export default function Chat() {
         <ChatView key={conversation.id} conversation={conversation} search={search} />
       ) : isLoaded ? (
         <Panel>
-          <Empty title="This browser has no such chat.">It was deleted, or belongs to another browser.</Empty>
+          <Empty title="Chat not found">It was deleted, or is stored in another browser.</Empty>
         </Panel>
       ) : (
         <Loading what="the chats of this browser" />
