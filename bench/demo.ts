@@ -1,5 +1,5 @@
 /**
- * `node bench/demo.ts [RUNS]`: from the navigation to the first text of an answer in the demo, with the embedded model, in
+ * `npm run bench:demo [RUNS]`: from the navigation to the first text of an answer in the demo, with the embedded model, in
  * Chromium with an empty cache each time. Prints when each phase began, in ms after the navigation.
  */
 import { mkdtempSync, rmSync } from 'node:fs';

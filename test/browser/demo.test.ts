@@ -185,6 +185,12 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       await isReady(page);
       await questions.getByText(prompt).waitFor();
       await page.getByText('2/2').waitFor();
+      for (const colorScheme of ['dark', 'light'] as const) {
+        await page.emulateMedia({ colorScheme });
+        await page.evaluate(axe.source);
+        const { violations } = await page.evaluate<AxeResults>('axe.run()');
+        expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
+      }
       await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
       await page.getByRole('button', { name: 'Copy answer' }).click();
       expect(await page.evaluate(() => navigator.clipboard.readText())).not.toBe('');
