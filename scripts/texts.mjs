@@ -26,7 +26,7 @@ const visibleAttributes = new Set(
 /** Parts of a syntax tree without visible texts. */
 const isCode = (node) =>
   /^(?:Import|TS(?!AsExpression|SatisfiesExpression|NonNullExpression))/.test(node.type) ||
-  (/^Export/.test(node.type) && node.source) ||
+  (node.type.startsWith('Export') && node.source) ||
   (node.type === 'BinaryExpression' && /^[!=]==?$/.test(node.operator));
 
 /** Whether a string constant is a text for people: words, or one word that begins with a capital letter. */

@@ -61,7 +61,7 @@ function newConversation() {
   };
   return {
     chats,
-    subscribe: chats.subscribe,
+    subscribe: (listener: () => void) => chats.subscribe(listener),
     ask: (text: string, options: AskOptions) => chats.send(id, { role: 'user', text }, options),
     stop: () => chats.stop(id),
     path,

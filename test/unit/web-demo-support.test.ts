@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { browserAtHand } from '../../web/demo/browser-at-hand.ts';
-import { guideOf, guides, stateOf } from '../../web/demo/webgpu-support.ts';
+import { browserAtHand, type BrowserFamily } from '../../web/demo/browser-at-hand.ts';
+import { guideOf, stateOf } from '../../web/demo/webgpu-support.ts';
 import { webGpuIssue } from '../../web/demo/webgpu-issue.ts';
 
 describe('the WebGPU check of the demo, before anything is loaded', () => {
@@ -72,7 +72,7 @@ describe('the browser at hand', () => {
   });
 
   it('has instructions in the words of every browser', () => {
-    const words = (family: (typeof guides)[number]['family']) => JSON.stringify(guideOf(family)?.steps);
+    const words = (family: BrowserFamily) => JSON.stringify(guideOf(family)?.steps);
     expect(words('chrome')).toContain('chrome://flags/#enable-unsafe-webgpu');
     expect(words('chrome')).toContain('Use graphics acceleration when available');
     expect(words('edge')).toContain('edge://flags/#enable-unsafe-webgpu');

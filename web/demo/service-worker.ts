@@ -8,7 +8,7 @@
 interface Scope {
   readonly registration: {
     readonly scope: string;
-    readonly waiting: { postMessage(message: unknown): void } | null;
+    readonly waiting: { postMessage(message: unknown, transfer: Transferable[]): void } | null;
   };
   readonly clients: { matchAll(): Promise<readonly unknown[]> };
   skipWaiting(): Promise<void>;
@@ -82,7 +82,7 @@ async function answer(request: Request, url: string): Promise<Response> {
 async function isReplaced(): Promise<boolean> {
   const { waiting } = scope.registration;
   if (waiting === null || (await scope.clients.matchAll()).length > 1) return false;
-  waiting.postMessage(replace);
+  waiting.postMessage(replace, []);
   return true;
 }
 
