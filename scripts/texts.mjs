@@ -65,7 +65,8 @@ function textsOf(path, code) {
     }
     if (node.type === 'TemplateLiteral') {
       const whole = node.quasis.map(({ value }) => value.cooked).join('{}');
-      if (isText(clean(whole))) add(whole.includes('<!doctype') ? textOfHtml(whole) : whole);
+      if (isText(clean(whole.replaceAll('{}', '_'))))
+        add(whole.includes('<!doctype') ? textOfHtml(whole) : whole);
     }
     if (node.type === 'MemberExpression') return visit(node.object);
     const joined = joinedText(node);
