@@ -10,10 +10,10 @@ import { parseSync } from 'vite';
 const root = fileURLToPath(new URL('..', import.meta.url));
 export const textsFile = 'docs/screens/texts.md';
 
-const sources = ['web/{api,chat,console,demo,ui}/**/*.{ts,tsx}', 'src/planes/pages/sign-in.ts'];
+const sources = ['web/{api,chat,console,demo,gateway,ui}/**/*.{ts,tsx}', 'src/planes/pages/sign-in.ts'];
 /** Names of WGSL and MathML, and styles of the editor. */
 const excluded = /(?:wgsl-mode|code-mirror-theme|render-math|service-worker)\.tsx?$/;
-const pages = ['web/index.html', 'web/demo/index.html'];
+const pages = ['web/index.html', 'web/demo/index.html', 'web/gateway/index.html'];
 
 /** Attributes whose texts are seen or read aloud; those of components, too. */
 const visibleAttributes = new Set(

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import { packageRoot } from './platform/node-package.ts';
 import { hasControllingTerminal } from './platform/controlling-terminal.ts';
+import { webBuildFiles } from './platform/web-build.ts';
 import { restartUnderCurrentNode } from './platform/node-restart.ts';
 
 // The gateway's composition root. As in host.ts, only this file reads argv and the environment, and everything else is
@@ -37,6 +38,6 @@ await gatewayMain({
   },
   async serve(options) {
     const { serveGateway } = await import('./gateway/serve/index.ts');
-    return await serveGateway(options);
+    return await serveGateway({ ...options, pages: webBuildFiles(packageRoot()) });
   },
 });

@@ -2,13 +2,16 @@ import { createHash } from 'node:crypto';
 
 type Json = Record<string, unknown>;
 
-const consolePaths =
+export const consolePaths =
   /^\/(?:lab|agent|host|observe|recorder)\/v1\/|^\/v1\/(?:chat\/completions|models)$|^\/health$/;
 
-/** The part of the host's OpenAPI document that the console uses: its paths and the schemas that they reference. */
-export function consoleDocument(document: Json): Json {
+/** The routes of a gateway's operator listener that its page uses. */
+export const gatewayPaths = /^\/admin\/v1\//;
+
+/** The part of an OpenAPI document that a page uses: its paths and the schemas that they reference. */
+export function consoleDocument(document: Json, usedPaths = consolePaths): Json {
   const paths = Object.fromEntries(
-    Object.entries(document['paths'] as Json).filter(([path]) => consolePaths.test(path)),
+    Object.entries(document['paths'] as Json).filter(([path]) => usedPaths.test(path)),
   );
   const { schemas } = document['components'] as { readonly schemas: Json };
   const schemaNames = new Set<string>();
@@ -24,9 +27,9 @@ export function consoleDocument(document: Json): Json {
   return { ...document, info: { title: 'lathe', version: '1' }, paths, components: { schemas: usedSchemas } };
 }
 
-/** Hash in the first line of `schema.d.ts`, by which a test detects that the host's routes have changed. */
-export const documentFingerprint = (document: Json): string =>
+/** Hash in the first line of the types, by which a test detects that the routes have changed. */
+export const documentFingerprint = (document: Json, usedPaths = consolePaths): string =>
   createHash('sha256')
-    .update(JSON.stringify(consoleDocument(document)))
+    .update(JSON.stringify(consoleDocument(document, usedPaths)))
     .digest('hex')
     .slice(0, 16);

@@ -6,6 +6,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TestBrowser } from '../test/support/browser.ts';
 import { freshDataDir, repository, startHost } from '../test/support/host.ts';
+import { takeGatewayScreens } from './screens-gateway.ts';
 
 const views: Readonly<Record<string, string>> = {
   home: 'console',
@@ -56,7 +57,7 @@ for (const [name, path] of Object.entries(views)) {
     [360, false],
     [360, true],
   ] as const) {
-    const { page, close } = await browser.page({ url: `${url}/${path}`, width, dark });
+    const { page, idle, close } = await browser.page({ url: `${url}/${path}`, width, dark });
     await page.getByRole('heading', { level: 1 }).waitFor();
     const signInDialog = page.getByRole('dialog', { name: /bearer token/ });
     if (['observe', 'recorder'].includes(name)) {
@@ -80,7 +81,7 @@ for (const [name, path] of Object.entries(views)) {
     }
     if (name === 'demo') await page.getByText(/ready/i).first().waitFor();
     // Drawings and charts render shortly after the last response.
-    await page.waitForLoadState('networkidle');
+    await idle();
     await page.waitForTimeout(name === 'lab' ? 9000 : 1200);
     if (await page.getByText('Something went wrong').count()) throw new Error(`${name} broke`);
     const file = join(folder, `${name}-${width}-${dark ? 'dark' : 'light'}.jpg`);
@@ -98,5 +99,6 @@ for (const [name, path] of Object.entries(views)) {
   }
   process.stdout.write(`${name}\n`);
 }
+await takeGatewayScreens(browser, folder, requested);
 await browser.close();
 await host.end();

@@ -12,7 +12,7 @@ const presentAsSameOrigin: NonNullable<ProxyOptions['configure']> = (proxy) => {
   // The host refuses requests from other origins; the proxy presents the page as same-origin.
   proxy.on('proxyReq', (request) => request.removeHeader('origin'));
 };
-const apiPaths = '^/(agent/v1|docs|health|host/v1|lab/v1|observe/v1|openapi.json|recorder/v1|v1/)';
+const apiPaths = '^/(admin/v1|agent/v1|docs|health|host/v1|lab/v1|observe/v1|openapi.json|recorder/v1|v1/)';
 
 /** Removes the Content-Security-Policy in development, where Vite injects inline scripts and styles. */
 const withoutPolicy: Plugin = {
@@ -65,7 +65,12 @@ export default defineConfig(({ mode }) => {
         checks: { pluginTimings: false },
         input: isDemo
           ? { demo: here('demo/index.html'), ...scripts }
-          : { console: here('index.html'), demo: here('demo/index.html'), ...scripts },
+          : {
+              console: here('index.html'),
+              demo: here('demo/index.html'),
+              gateway: here('gateway/index.html'),
+              ...scripts,
+            },
         preserveEntrySignatures: 'exports-only',
         output: {
           entryFileNames: ({ name }) => {

@@ -53,7 +53,7 @@ requests_per_minute = 10000000
 
 /**
  * Starts lathe's gateway with authentication, reservation, settlement and receipts in a database on disk.
- * @param options.build folder of a built checkout; default: this one
+ * @param options.checkoutFolder a built checkout; default: this one
  */
 export async function startLathe(
   provider: string,
@@ -61,7 +61,17 @@ export async function startLathe(
     database,
     checkoutFolder = root,
     name = 'lathe',
-  }: { database?: string; checkoutFolder?: string; name?: string } = {},
+    account = 'bench',
+    launcher = [],
+  }: {
+    database?: string;
+    checkoutFolder?: string;
+    name?: string;
+    /** The account that pays; created. */
+    account?: string;
+    /** A program and its arguments that start the gateway. */
+    launcher?: readonly string[];
+  } = {},
 ): Promise<Contestant> {
   const entry = join(checkoutFolder, 'dist/gateway.js');
   if (!existsSync(entry)) throw new Error(`${entry} is missing: npm run build`);
@@ -74,10 +84,12 @@ export async function startLathe(
     JSON.parse(
       execFileSync(process.execPath, [entry, ...args, ...shared, '--json'], { encoding: 'utf8', env }),
     ) as Record<string, unknown>;
-  run('account', 'create', 'bench', '--credit-usd', '100000');
-  const { key } = run('key', 'create', '--account', 'bench') as { key: string };
+  run('account', 'create', account, '--credit-usd', '100000');
+  const { key } = run('key', 'create', '--account', account) as { key: string };
   const port = await freePort();
-  const child = spawn(process.execPath, [entry, 'serve', ...shared, '--port', String(port)], {
+  const command = [...launcher, process.execPath, entry, 'serve', ...shared, '--port', String(port)];
+  const [program = '', ...words] = command;
+  const child = spawn(program, words, {
     env,
     stdio: ['ignore', 'ignore', 'inherit'],
   });

@@ -1,9 +1,12 @@
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import type { Contestant } from './contestants.ts';
+
+const run = promisify(execFile);
 
 const path = '/chat/completions';
 const prompt = 'Say something about the sea, in a sentence or two.';
@@ -14,17 +17,25 @@ const bodyOf = (stream: boolean, suffix = '') =>
     ...(stream ? { stream: true } : {}),
   });
 
-export interface Throughput {
-  readonly requestsPerSecond: number;
+export interface Throughput extends Omit<Load, 'requests'> {
   /** Processor time of the gateway's process on all threads; comparable even when the machine is busy. */
   readonly cpuMsPerRequest: number;
+}
+
+/** What `wrk` (Debian package) reports. */
+export interface Load {
+  readonly requests: number;
+  readonly requestsPerSecond: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly failures: number;
 }
 
-/** Measures throughput with `wrk` (Debian package): 64 connections from one thread. */
-export function throughput(contestant: Contestant, stream: boolean, seconds: number): Throughput {
+/** Sends as many requests as get answers, over `connections` from one thread. */
+export async function load(
+  contestant: Contestant,
+  { stream = false, seconds, connections }: { stream?: boolean; seconds: number; connections: number },
+): Promise<Load> {
   const folder = mkdtempSync(join(tmpdir(), 'lathe-wrk-'));
   try {
     const headers = { 'content-type': 'application/json', ...contestant.headers };
@@ -40,22 +51,35 @@ export function throughput(contestant: Contestant, stream: boolean, seconds: num
       'end',
     ].join('\n');
     writeFileSync(join(folder, 'post.lua'), script);
-    const before = contestant.pid === undefined ? Number.NaN : cpuMs(contestant.pid);
-    const output = execFileSync(
-      'wrk',
-      ['-t1', '-c64', `-d${seconds}`, '-s', join(folder, 'post.lua'), contestant.url + path],
-      { encoding: 'utf8' },
-    );
-    const cpuUsedMs = contestant.pid === undefined ? Number.NaN : cpuMs(contestant.pid) - before;
-    const [rate = 0, p50Ms = 0, p99Ms = 0, failures = 0, requests = 0] = (
-      /FIGURES (.*)/.exec(output)?.[1] ?? ''
+    const { stdout } = await run('wrk', [
+      '-t1',
+      `-c${connections}`,
+      `-d${seconds}`,
+      '-s',
+      join(folder, 'post.lua'),
+      contestant.url + path,
+    ]);
+    const [requestsPerSecond = 0, p50Ms = 0, p99Ms = 0, failures = 0, requests = 0] = (
+      /FIGURES (.*)/.exec(stdout)?.[1] ?? ''
     )
       .split(' ')
       .map(Number);
-    return { requestsPerSecond: rate, cpuMsPerRequest: cpuUsedMs / requests, p50Ms, p99Ms, failures };
+    return { requests, requestsPerSecond, p50Ms, p99Ms, failures };
   } finally {
     rmSync(folder, { recursive: true });
   }
+}
+
+/** Throughput over 64 connections. */
+export async function throughput(
+  contestant: Contestant,
+  stream: boolean,
+  seconds: number,
+): Promise<Throughput> {
+  const before = contestant.pid === undefined ? Number.NaN : cpuMs(contestant.pid);
+  const { requests, ...figures } = await load(contestant, { stream, seconds, connections: 64 });
+  const cpuUsedMs = contestant.pid === undefined ? Number.NaN : cpuMs(contestant.pid) - before;
+  return { ...figures, cpuMsPerRequest: cpuUsedMs / requests };
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 8 });
@@ -133,7 +157,7 @@ export async function chunkDelays(all: readonly Contestant[], rounds: number): P
 }
 
 /** Processor time of a process so far in ms, with a resolution of 10 ms. */
-function cpuMs(pid: number): number {
+export function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   // The process name is in parentheses and may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

@@ -8,7 +8,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { table } from '../table.ts';
 import { type Contestant, providerAlone, portkeyVersion, startLathe, startPortkey } from './contestants.ts';
-import { chunkDelays, latencies, quantile, residentMib, throughput } from './measures.ts';
+import { chunkDelays, latencies, quantile, residentMib, type Throughput, throughput } from './measures.ts';
 import { startMockProvider } from './mock-provider.ts';
 
 const flags = new Set(process.argv.slice(2));
@@ -45,11 +45,12 @@ const rates: Record<string, Record<string, unknown>> = {};
 for (const stream of [false, true]) {
   const kind = stream ? 'streamed' : 'buffered';
   // Warm-up, then three alternating rounds; the median is reported.
-  for (const one of all) throughput(one, stream, 3);
-  const rounds = [0, 1, 2].map(() => all.map((one) => throughput(one, stream, 6)));
+  for (const one of all) await throughput(one, stream, 3);
+  const figuresOf = new Map<Contestant, Throughput[]>(all.map((one) => [one, []]));
+  for (let count = 0; count < 3; count += 1)
+    for (const [one, figures] of figuresOf) figures.push(await throughput(one, stream, 6));
   rates[kind] = Object.fromEntries(
-    all.map((one, index) => {
-      const figures = rounds.map((figure) => figure[index]).filter((figure) => figure !== undefined);
+    [...figuresOf].map(([one, figures]) => {
       const middle = [...figures].sort((a, b) => a.requestsPerSecond - b.requestsPerSecond)[1];
       const failures = figures.reduce((sum, figure) => sum + figure.failures, 0);
       return [
@@ -91,7 +92,7 @@ if (flags.has('--memory') && lathe.pid !== undefined) {
   const memory: { requests: number; mib: number }[] = [];
   let requests = 0;
   while (requests < 100_000) {
-    const { requestsPerSecond } = throughput(lathe, false, 5);
+    const { requestsPerSecond } = await throughput(lathe, false, 5);
     requests += Math.round(requestsPerSecond * 5);
     memory.push({ requests, mib: round(residentMib(lathe.pid), 1) });
   }

@@ -45,7 +45,7 @@ export function renderDocsPage(
     headers: {
       'content-type': 'text/html; charset=utf-8',
       'content-security-policy': policy,
-      'referrer-policy': 'no-referrer',
+      'referrer-policy': 'same-origin',
       'x-frame-options': 'DENY',
     },
   };

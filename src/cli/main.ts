@@ -12,6 +12,7 @@ import { systemCode } from '../util/system-code.ts';
 import { abortOnSignals, Interrupted, stopOnSignals } from './signals.ts';
 import { mayLackAddressSpace } from './start-error.ts';
 import type { CliContext } from './cli-context.ts';
+import { commandOf } from '../terminal/program.ts';
 
 /**
  * Runs the command line. Prints one line per error on stderr; exits with 2 for wrong usage and with 1 for other errors.
@@ -25,7 +26,7 @@ export async function main(cli: CliContext): Promise<void> {
     const limitText = limit === undefined ? '' : ` - ${limitNote(limit)}`;
     for (const line of usage ? error.faults : [`${errorMessage(error)}${limitText}`])
       cli.stderr.write(`lathe: ${printable(line)}\n`);
-    if (usage) cli.stderr.write('See: node dist/host.js --help\n');
+    if (usage) cli.stderr.write(`See: ${commandOf('host')} --help\n`);
     // Setting process.exitCode is not enough: a half-loaded device would keep the process alive.
     if (usage) cli.exit(2);
     else cli.exit(error instanceof Interrupted ? error.exitCode : 1);

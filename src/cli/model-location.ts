@@ -5,6 +5,7 @@ import { hubPrefix, parseReference } from '../pull/reference.ts';
 import { modelsDir } from './data-dir.ts';
 import { aliasesOf, type PulledModel, pulledCopy, pulledModels } from './models/pulled-models.ts';
 import { StartError } from './start-error.ts';
+import { commandOf } from '../terminal/program.ts';
 
 export const embeddedName = 'lathe-tiny';
 
@@ -76,5 +77,5 @@ export function shortNames(pulled: readonly PulledModel[]): string[] {
 export const unknownModel = (requestedName: string, known: readonly string[]): StartError =>
   new StartError(
     `there is no model file and no pulled model '${requestedName}'${didYouMean(requestedName, known, (name) => `'${name}'`)}. ` +
-      `Known models: ${known.join(', ')}. Download one with: node dist/host.js pull REPO[:FILE]`,
+      `Known models: ${known.join(', ')}. Download one with: ${commandOf('host')} pull REPO[:FILE]`,
   );

@@ -4,6 +4,7 @@ import { printable } from '../terminal/printable.ts';
 import { defaultDataDir, modelsDir, openDataDir } from './data-dir.ts';
 import { progressBar } from './progress.ts';
 import type { CliContext } from './cli-context.ts';
+import { commandOf } from '../terminal/program.ts';
 
 type PullCommand = Extract<Command, { verb: 'pull' }>;
 
@@ -39,7 +40,7 @@ export async function pullModel(
     bar.clear();
     if (alreadyPresent && !quiet) stderr.write('already downloaded and verified\n');
     stdout.write(`${path}\n`);
-    if (!quiet) stdout.write(`Serve it with: node dist/host.js --gpu --model ${path}\n`);
+    if (!quiet) stdout.write(`Serve it with: ${commandOf('host')} --gpu --model ${path}\n`);
   } finally {
     bar.clear();
   }

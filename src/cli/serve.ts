@@ -1,8 +1,15 @@
+import { join, resolve } from 'node:path';
 import { resolveSecrets } from '../config/secrets.ts';
 import type { Settings } from '../config/toml.ts';
 import { Access } from '../planes/access.ts';
+import { ChangeBus } from '../changes/change-bus.ts';
+import { followOtherHosts } from '../changes/other-hosts.ts';
+import { announceLab, announceModels, announceRacks } from '../changes/services.ts';
+import { announceRows } from '../changes/store-changes.ts';
+import { watchResident } from '../changes/watch-resident.ts';
 import type { Gateway } from '../gateway/open.ts';
 import { createApp, createEnvelopeLookup } from '../http/app.ts';
+import { BrowserSessions } from '../http/browser-sessions.ts';
 import { Cors } from '../http/cors.ts';
 import { hostGuard, isLoopback } from '../http/host-guard.ts';
 import type { BoundServer } from '../http/listening.ts';
@@ -26,10 +33,12 @@ import { openCredentials } from './credentials.ts';
 import { databaseUrl, defaultDataDir, openDataDir } from './data-dir.ts';
 import { configuredSecrets } from './configured-secrets.ts';
 import { loadHostKey } from '../signing/host-key.ts';
+import { listenForGatewayOperator, readGatewayAdminTokens } from './gateway-operator.ts';
 import { openHostGateway, readHostGateway, withGateway } from './gateway.ts';
 import { lockDataDir } from './data-dir-lock.ts';
 import { openPages, withPages } from './pages.ts';
 import { checkAliases } from './model-aliases.ts';
+import { webBuildFiles } from '../platform/web-build.ts';
 import { locateModel } from './model-location.ts';
 import { printable } from '../terminal/printable.ts';
 import { ModelLoader } from './model-loader.ts';
@@ -69,6 +78,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   if (!options.allowed_origin && allowedOrigins.length > 0)
     onNotice(`OLLAMA_ORIGINS lets pages of these origins call the host: ${allowedOrigins.join(', ')}`);
   const tls = await openTlsFiles(options, onNotice);
+  const adminTokens = await readGatewayAdminTokens(options, cli.env);
   const controlHost = isLoopback(host) ? host : '127.0.0.1';
   const dataDir = await openDataDir(options.data_dir ?? defaultDataDir(cli.env, cli.home));
   const lock = lockDataDir(dataDir.path);
@@ -103,6 +113,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   const credentials = await openCredentials(dataDir.path, secrets.bearerToken, (text) =>
     stderr.write(`${text}\n`),
   );
+  const tokenFile = resolve(options.bearer_token_file ?? join(dataDir.path, 'bearer.token'));
   const database = databaseUrl(options.database, dataDir.path);
   const gatewayFile = { path: options.gateway_config, database, env: cli.env };
   const gatewayConfig = await readHostGateway({ ...gatewayFile, onNotice });
@@ -116,7 +127,8 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     collector: options.otlp_endpoint,
     env: cli.env,
   });
-  const records = await openStore(database, dataDir.endpointId, onNotice);
+  const changes = new ChangeBus();
+  const records = await openStore(database, dataDir.endpointId, { onNotice, changes });
   const resources = new AsyncDisposableStack();
   resources.defer(() => records.close());
   /** Closes everything opened so far if this step fails. */
@@ -159,16 +171,19 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     cli,
     onNotice,
     stopping: stopping.signal,
-    observeLab: observability.observeLab,
+    observeLab: (lab, id) => announceLab(observability.observeLab(lab, id), changes),
     history: new StoredKernels(records),
     observeRequests: observability.requests.observe,
     draft,
   });
-  const store = new DataDirStore({
-    cli,
-    dataDir: dataDir.path,
-    roleOf: (location) => loader.roleOf(location),
-  });
+  const store = announceModels(
+    new DataDirStore({
+      cli,
+      dataDir: dataDir.path,
+      roleOf: (location) => loader.roleOf(location),
+    }),
+    changes,
+  );
   const places = { count: options.resident ?? 1, canReplaceMain: options.swap ?? false };
   const canLoad = model !== undefined && (places.canReplaceMain || places.count > 1);
   const aliases = new ModelAliases(model ? options.alias : []);
@@ -195,6 +210,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
   };
   const resident = new Resident(model ? 'loading' : 'none', others, aliases);
   let controlPort = 0;
+  let gatewayAdminPort: number | undefined;
   const agent = await closeOnFailure(
     openAgent({
       secrets,
@@ -214,7 +230,11 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     }),
   );
   const { endpointId } = dataDir;
-  const { recorder, observe, metrics, requests } = observability;
+  const sessions = new BrowserSessions({ name: 'session', isTls: tls !== undefined });
+  const { observe, metrics, requests } = observability;
+  const recorder = announceRacks(observability.recorder, changes);
+  watchResident({ resident, served, bus: changes });
+  if (!database.startsWith('sqlite:')) followOtherHosts({ events: agent.host.events, bus: changes, onFault });
   const draining = new AbortController();
   const facts = {
     resident,
@@ -223,6 +243,8 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     served,
     version,
     endpointId,
+    sessions,
+    changes,
     agent,
     recorder,
     observe,
@@ -232,6 +254,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
     requests,
     draining: draining.signal,
     gateway: true,
+    gatewayAdminPort: () => gatewayAdminPort,
     truncatesChats: !(options.no_truncate ?? false),
   };
   const gateway = await closeOnFailure(
@@ -276,12 +299,16 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       ...credentials,
       bind: isLoopback(address) ? 'loopback' : 'lan',
       findPeer: (token) => agent.host.peers.find(token),
+      sessions: extras.pages && sessions,
     });
     const { cors } = extras;
     const appOptions = { planes, access, stopSignal: stopping.signal, onFault, watch, cors };
     const app = createApp(appOptions);
     const listener = await listen(
-      withPages(withGateway(app, extras.gateway, access), extras.pages, access),
+      withPages(withGateway(app, extras.gateway, access), extras.pages, {
+        access,
+        tokenFile,
+      }),
       hostGuard(address, options.allowed_host ?? []),
       { host: address, port },
       {
@@ -343,6 +370,19 @@ export async function startHost(options: Settings, version: string, cli: CliCont
             },
           );
     controlPort = control?.port ?? 0;
+    if (options.gateway_admin_port !== undefined) {
+      const operator = await listenForGatewayOperator(options.gateway_admin_port, {
+        gateway,
+        metrics: metrics.gateway,
+        version,
+        tokens: adminTokens,
+        pages: webBuildFiles(cli.packageRoot),
+        onFault,
+      });
+      listeners.push(operator);
+      gatewayAdminPort = operator.port;
+      onNotice(`gateway: the operator's page is http://127.0.0.1:${operator.port}/`);
+    }
     const ready = async () => {
       if (model) {
         try {
@@ -379,10 +419,15 @@ export async function startHost(options: Settings, version: string, cli: CliCont
 async function openStore(
   url: string,
   endpointId: string,
-  onNotice: (message: string) => void,
+  { onNotice, changes }: { onNotice: (message: string) => void; changes: ChangeBus },
 ): Promise<Store> {
   try {
-    return await Store.open({ url, endpointId, onNotice });
+    return await Store.open({
+      url,
+      endpointId,
+      onNotice,
+      onWritten: (rows) => announceRows(changes, rows),
+    });
   } catch (error) {
     throw new StartError(errorMessage(error));
   }

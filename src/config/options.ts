@@ -261,6 +261,18 @@ export const optionTable = {
     value: 'FILE',
     help: 'gateway.toml of the gateway under /gateway (default: it serves the resident model only)',
   },
+  gateway_admin_port: {
+    schema: port,
+    kind: 'number',
+    value: 'N',
+    help: "port on loopback for the gateway's operator: its page and admin API; 0 picks a free port (default: none)",
+  },
+  gateway_admin_token_file: {
+    schema: nonEmptyText,
+    kind: 'text',
+    value: 'FILE',
+    help: 'tokens of operators, a line NAME TOKEN for each; needs --gateway-admin-port',
+  },
   kernels: {
     schema: nonEmptyText.refine(isConfigName, "expected the name of a saved config, without '/' and '..'"),
     kind: 'text',

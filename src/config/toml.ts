@@ -63,13 +63,14 @@ export function parseSettings(source: string, name: string, folder: string): Set
 /** Makes the paths in options absolute. */
 function resolvePaths(options: Options, folder: string): Options {
   const { data_dir, bearer_token_file, gateway_config, tls_cert, tls_key, database, ...rest } = options;
-  const { model, draft, embedding_model } = options;
+  const { model, draft, embedding_model, gateway_admin_token_file: adminTokens } = options;
   const path = /^sqlite:(.+)$/.exec(database ?? '')?.[1];
   return {
     ...rest,
     ...(data_dir === undefined ? {} : { data_dir: resolve(folder, data_dir) }),
     ...(bearer_token_file === undefined ? {} : { bearer_token_file: resolve(folder, bearer_token_file) }),
     ...(gateway_config === undefined ? {} : { gateway_config: resolve(folder, gateway_config) }),
+    ...(adminTokens === undefined ? {} : { gateway_admin_token_file: resolve(folder, adminTokens) }),
     ...(tls_cert === undefined ? {} : { tls_cert: resolve(folder, tls_cert) }),
     ...(tls_key === undefined ? {} : { tls_key: resolve(folder, tls_key) }),
     ...(model === undefined ? {} : { model: resolveModelPath(folder, model) }),

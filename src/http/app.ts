@@ -11,7 +11,7 @@ import { ClientGone, type Envelope, errorResponse, hostEnvelope, HttpError } fro
 import { type Exchange, type NodeBindings, openExchange } from './exchange.ts';
 import { newHostRequestId } from './request-id.ts';
 import { readRawBody, readRouteBody, readTextBody, refuseForeignPage } from './route-body.ts';
-import type { AccessControl, Caller, Plane, Route } from './route.ts';
+import type { AccessControl, Caller, Gate, Plane, RequestHead, Route } from './route.ts';
 import { honoPath, mount } from './router.ts';
 import { framesOf, streamEnd } from './stream.ts';
 
@@ -73,8 +73,7 @@ export function createApp({
     const isOperatorCheckDeferred = matchedRoutes(context).some((matched) =>
       operatorCheckingRoutes.has(`${matched.method} ${matched.path}`),
     );
-    const { method, path, headers, remoteAddress } = context.get('exchange');
-    const request = { method, path, headers: headers(), remoteAddress };
+    const request = headOf(context.get('exchange'));
     context.set('caller', await access.authenticate(request, { isOperatorCheckDeferred }));
     await next();
   });
@@ -95,9 +94,7 @@ export function createApp({
       const exchange = context.get('exchange');
       const authenticated = context.get('caller');
       const gate = route.gate ?? plane.gate;
-      const caller = gate
-        ? await access.authorizeGate(gate, authenticated, exchange.headers())
-        : authenticated;
+      const caller = gate ? await access.authorizeGate(gate, authenticated, headOf(exchange)) : authenticated;
       access.requireRouteScope(caller, plane.name, route);
       const slot: AdmissionSlot = {};
       return withAdmission(slot, async () => {
@@ -108,6 +105,16 @@ export function createApp({
           slot,
           asHttpError: (error) => asHttpError(error, exchange.requestId),
           watch,
+          async authorize(extraGate) {
+            const head = headOf(exchange);
+            const again = await access.authenticate(head, { renews: false });
+            const needed = extraGate ?? gate;
+            const allowed = needed
+              ? await access.authorizeGate(needed, again, head, { renews: false })
+              : again;
+            access.requireRouteScope(allowed, plane.name, route);
+            return allowed;
+          },
         });
         const frames = exchange.outgoing && framesOf(response);
         if (!frames) return response;
@@ -157,12 +164,20 @@ interface RequestOptions {
   readonly slot: AdmissionSlot;
   readonly asHttpError: (error: unknown) => HttpError;
   readonly watch: Tracer;
+  readonly authorize: (gate?: Gate) => Promise<Caller>;
 }
+
+const headOf = ({ method, path, headers, remoteAddress }: Exchange): RequestHead => ({
+  method,
+  path,
+  headers: headers(),
+  remoteAddress,
+});
 
 async function handleRequest(
   route: Route,
   exchange: Exchange,
-  { caller, params, stopSignal, slot, asHttpError, watch }: RequestOptions,
+  { caller, params, stopSignal, slot, asHttpError, watch, authorize }: RequestOptions,
 ): Promise<Response> {
   const { by, isLocal, scope } = caller;
   const { requestId, disconnectSignal } = exchange;
@@ -207,7 +222,7 @@ async function handleRequest(
       finished: finished.promise,
       ...(scope ? { scope } : {}),
     };
-    const response = await route.handle({ body, bytes, ...common, requestId, asHttpError, span });
+    const response = await route.handle({ body, bytes, ...common, requestId, asHttpError, authorize, span });
     const { status } = response;
     const finish = (failure: unknown) => {
       deadline.clear();

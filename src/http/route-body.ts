@@ -10,6 +10,7 @@ import {
 import { foreignOriginMessage } from './cors.ts';
 import { HttpError } from './error.ts';
 import type { Exchange } from './exchange.ts';
+import { isOriginOf } from './own-origin.ts';
 import { bodyLimitBytes, type Route } from './route.ts';
 import { checkBody } from './violations.ts';
 
@@ -77,7 +78,7 @@ export async function readTextBody(exchange: Exchange, limitBytes: number): Prom
 export function refuseForeignPage({ header, url, path, cors }: Exchange): void {
   const origin = header('origin');
   const crossSite = /^(?:cross|same)-site$/i.test(header('sec-fetch-site') ?? '');
-  if (!crossSite && (origin === undefined || origin === new URL(url()).origin)) return;
+  if (!crossSite && (origin === undefined || isOriginOf(origin, new URL(url()).host))) return;
   if (origin !== undefined && cors?.allows(path, origin)) return;
   const message = cors?.refusalMessage(path, origin) ?? foreignOriginMessage(origin, false);
   throw new HttpError(403, 'foreign_origin', message);

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { CompletionAttributes, TraceSpan } from '../tracing/index.ts';
 import type { Envelope, HttpError } from './error.ts';
 import type { AbsentRoute, Endpoint } from './router.ts';
+import type { SessionLookup } from './browser-sessions.ts';
 import type { SocketRoute } from './socket-route.ts';
 
 /** Credential that a route requires in addition to what its listener requires. */
@@ -34,10 +35,15 @@ export interface AccessControl {
    */
   readonly authenticate: (
     request: RequestHead,
-    options?: { readonly isOperatorCheckDeferred?: boolean },
+    options?: { readonly isOperatorCheckDeferred?: boolean } & SessionLookup,
   ) => Promise<Caller>;
   /** Checks the gate of a route before its body is read. */
-  readonly authorizeGate: (gate: Gate, caller: Caller, headers: Headers) => Promise<Caller>;
+  readonly authorizeGate: (
+    gate: Gate,
+    caller: Caller,
+    request: RequestHead,
+    lookup?: SessionLookup,
+  ) => Promise<Caller>;
   /** Checks the scopes of the caller's token. Called after `authenticate` and `authorizeGate`. */
   readonly requireRouteScope: (caller: Caller, plane: string, route: Route) => void;
 }
@@ -65,6 +71,13 @@ interface PlaneRequest<Body = unknown, Span = TraceSpan<'completion'> | undefine
   readonly finished: Promise<void>;
   /** Value of the response header `x-request-id`. */
   readonly requestId: string;
+  /**
+   * Checks the caller again, which may have changed since a long response began: its token may have been revoked. It does not count
+   * as use of a browser's session.
+   * @param gate also requires this credential
+   * @throws HttpError
+   */
+  readonly authorize: (gate?: Gate) => Promise<Caller>;
   /**
    * Converts any error to an `HttpError`. An error of another class is logged as a fault of the host and becomes a 500.
    */

@@ -10,6 +10,8 @@ const firstFrameTimeoutMs = 1000;
 /** Content type and failure frame of a stream. */
 export interface StreamFormat {
   readonly contentType: string;
+  /** How long a client may stop reading, in ms. Default: as long as its connection lasts. */
+  readonly stallTimeoutMs?: number;
   /** Returns the last frame of a stream that failed. */
   readonly failureFrame: (error: unknown) => string;
 }
@@ -41,12 +43,13 @@ export const framesOf = (response: Response): FrameSource | undefined => streams
  */
 export async function streamResponse(
   frames: AsyncGenerator<string, void, undefined>,
-  { contentType, failureFrame }: StreamFormat,
+  { contentType, failureFrame, stallTimeoutMs }: StreamFormat,
 ): Promise<Response> {
   let first: Promise<IteratorResult<string, void>> | undefined = frames.next();
   await raceTimeout(first, firstFrameTimeoutMs);
   const end = Promise.withResolvers<unknown>();
   const source: FrameSource = {
+    ...(stallTimeoutMs === undefined ? {} : { stallTimeoutMs }),
     async next() {
       try {
         const result = await (first ?? frames.next());

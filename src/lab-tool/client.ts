@@ -22,14 +22,15 @@ import type {
 } from '../lab/types.ts';
 import { HostError } from '../host-client/errors.ts';
 import { type HostRequest, sendRequest, type HostAddress, type HostHints } from '../host-client/http.ts';
+import { commandOf } from '../terminal/program.ts';
 
 const hints: HostHints = {
   token: "give the host's token with --token-file or LATHE_TOKEN",
-  start: 'start one with `node dist/host.js --gpu`, or name another with --url',
+  start: `start one with \`${commandOf('host')} --gpu\`, or name another with --url`,
   unavailable(code, message) {
     if (code === 'model_loading') return 'the model is still loading; try again in a moment';
     if (code === 'no_resident_model')
-      return 'no model is loaded, but the lab needs one; start the host with a model: node dist/host.js --gpu';
+      return `no model is loaded, but the lab needs one; start the host with a model: ${commandOf('host')} --gpu`;
     return `the lab is not available: ${message}`;
   },
 };

@@ -1,13 +1,14 @@
 import { toolHelp } from '../terminal/help.ts';
 import { labTable } from './arguments.ts';
+import { commandOf } from '../terminal/program.ts';
 
 export const labHelpText = (version: string): string =>
   toolHelp(labTable, {
     header: [
       `lathe ${version}: kernel lab, a tool for kernel authors`,
       '',
-      'Usage: node dist/lab.js COMMAND [options]',
-      '  Needs a running host: node dist/host.js --gpu',
+      `Usage: ${commandOf('lab')} COMMAND [options]`,
+      `  Needs a running host: ${commandOf('host')} --gpu`,
     ],
     exitCodes: [
       ['0', 'success'],

@@ -23,6 +23,7 @@ import { createPainter } from '../terminal/style.ts';
 import { printable } from '../terminal/printable.ts';
 import { watch } from './commands/watch.ts';
 import type { ToolEnvironment } from './tool-environment.ts';
+import { commandOf } from '../terminal/program.ts';
 
 const commands: Readonly<Record<CommandName, CommandHandler>> = {
   ops,
@@ -67,7 +68,7 @@ export async function main(environment: ToolEnvironment): Promise<number> {
         ? error.faults
         : [errorMessage(error), ...(error instanceof HostError ? violationLines(error) : [])];
     for (const line of lines) environment.stderr.write(`lathe lab: ${printable(line)}\n`);
-    if (error instanceof UsageError) environment.stderr.write('See: node dist/lab.js --help\n');
+    if (error instanceof UsageError) environment.stderr.write(`See: ${commandOf('lab')} --help\n`);
     if (error instanceof UsageError || error instanceof FileError) return exitCodes.usage;
     return error instanceof HostError ? exitCodes.host : exitCodes.failed;
   }

@@ -7,8 +7,9 @@ import { formatPercent } from './figures.ts';
 import { printable } from '../terminal/printable.ts';
 import type { OutputStyle } from '../terminal/style.ts';
 import { wrapText } from '../terminal/text.ts';
+import { commandOf } from '../terminal/program.ts';
 
-const benchCommand = 'node dist/lab.js bench';
+const benchCommand = `${commandOf('lab')} bench`;
 /** Limit of a request. */
 const maxRounds = 1000;
 const minEffect = 0.01;
@@ -24,31 +25,31 @@ function nextStep(result: BenchResult, command: string): string {
   const { prefill, decode, effect, beside = [] } = result;
   const kernel = slowestKernel(result);
   if (kernel === undefined)
-    return `next: node dist/lab.js bind KERNEL 'GLOB', then ${command}: nothing is bound, so this shows the noise of the machine`;
+    return `next: ${commandOf('lab')} bind KERNEL 'GLOB', then ${command}: nothing is bound, so this shows the noise of the machine`;
   const all = decodeOf(result);
   const rows = [all, ...decode, prefill];
   const has = (verdict: BenchResult['verdict']) => rows.some((row) => row.verdict === verdict);
   if (has('suspect'))
-    return `next: node dist/lab.js parity, which compares ${kernel} with its oracle on the whole model: it skips work, or computes something else`;
+    return `next: ${commandOf('lab')} parity, which compares ${kernel} with its oracle on the whole model: it skips work, or computes something else`;
   const decodeVerdicts = new Set(decode.map(({ verdict }) => verdict));
   if (decodeVerdicts.has('faster') && decodeVerdicts.has('slower')) {
     const slower = decode.find(({ verdict }) => verdict === 'slower');
-    return `next: node dist/lab.js profile ${kernel}: it is slower at ${slower?.context} tokens of context and faster at others`;
+    return `next: ${commandOf('lab')} profile ${kernel}: it is slower at ${slower?.context} tokens of context and faster at others`;
   }
   if (has('slower')) {
     const isPrefill = all.verdict !== 'slower' && !decodeVerdicts.has('slower');
-    return `next: node dist/lab.js profile ${kernel}${isPrefill ? ' --prefill' : ''}, which shows the lines that cost most`;
+    return `next: ${commandOf('lab')} profile ${kernel}${isPrefill ? ' --prefill' : ''}, which shows the lines that cost most`;
   }
   if (has('faster')) {
     const evidence =
       beside.length === 0
         ? 'which keeps these bindings with this bench as evidence'
         : `which keeps all bindings; run ${benchCommand} before, so that the config has a bench of them`;
-    return `next: node dist/lab.js save ${kernel}, ${evidence}`;
+    return `next: ${commandOf('lab')} save ${kernel}, ${evidence}`;
   }
   if (all.verdict === 'inconclusive') return narrowing(result, command);
   const smaller = Math.max(minEffect, Number((effect / 3).toPrecision(1)));
-  return `next: ${command.replace(/ --effect \S+/, '')} --effect ${smaller} looks for a difference of ${formatPercent(smaller)}, or node dist/lab.js profile ${kernel} for what to change`;
+  return `next: ${command.replace(/ --effect \S+/, '')} --effect ${smaller} looks for a difference of ${formatPercent(smaller)}, or ${commandOf('lab')} profile ${kernel} for what to change`;
 }
 
 /** How many rounds make the interval as narrow as the effect needs; its width falls with the square root of them. */

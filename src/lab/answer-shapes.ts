@@ -55,6 +55,12 @@ const kernelState = z
   .enum(['accepted', 'rejected', 'unverified', 'stale', 'quarantined'])
   .describe('`stale`: it was checked on another adapter, driver, model or version.');
 
+const stateReason = z
+  .string()
+  .describe(
+    'Why it cannot be bound as it is, in one line: the first error of the gate with its check, figures and line; why it is in quarantine.',
+  );
+
 export const labParts = z
   .object({
     components: z.array(
@@ -76,6 +82,8 @@ export const labParts = z
         op: z.string(),
         digest: z.string(),
         state: kernelState,
+        at: z.string().exactOptional().describe('When it was registered.'),
+        reason: stateReason.exactOptional(),
       }),
     ),
   })
@@ -282,6 +290,7 @@ export const labKernel = z
     at: z.string().describe('When it was registered.'),
     report: registrationReport,
     state: kernelState,
+    reason: stateReason.exactOptional(),
     components: textArray.describe('Components that it runs now.'),
   })
   .meta({ id: 'LabKernel' });
@@ -295,12 +304,14 @@ const kernelBench = z.object({
 });
 export const kernelVersions = z
   .object({
+    name: z.string().exactOptional().describe('Of the kernel, also where it was found by a digest.'),
     versions: z
       .array(
         z.object({
           at: z.string(),
           digest: z.string(),
           accepted: z.boolean(),
+          reason: z.string().exactOptional().describe('Why the gate did not accept it, in one line.'),
           registration: registered,
           benches: z
             .array(kernelBench)
@@ -311,6 +322,10 @@ export const kernelVersions = z
   })
   .meta({ id: 'KernelVersions' });
 export type KernelVersions = Immutable<z.output<typeof kernelVersions>>;
+export const kernelVersion = z
+  .object({ at: z.string(), registration: registered, report: registrationReport })
+  .meta({ id: 'KernelVersion' });
+export type KernelVersionDetail = Immutable<z.output<typeof kernelVersion>>;
 export type LabKernelDetail = Immutable<z.output<typeof labKernel>>;
 
 export const bindOutcome = z
@@ -501,6 +516,10 @@ export const benchResult = z
     bound: speeds,
     delta: z.object({ prefill: z.number(), decode: z.number() }).describe('Ratios minus 1.'),
     ratio_ci95: z.tuple([z.number(), z.number()]).describe('Confidence interval of decode.'),
+    control: z
+      .object({ ratio: z.number(), ci95: interval })
+      .exactOptional()
+      .describe('Built-in kernels compared with themselves, decoding over all contexts.'),
     verdict,
     rounds: z.int(),
     method: z.string(),
@@ -617,6 +636,65 @@ const benchEvidence = z.object({
   at: z.string(),
 });
 export type BenchEvidence = Immutable<z.output<typeof benchEvidence>>;
+
+/** A finished bench. */
+export const benchRecord = z
+  .object({
+    id: z.string(),
+    at: z.string().describe('When it ended.'),
+    model: z.string().describe('Id of the model, as in `GET /v1/models`.'),
+    machine,
+    mode: z.enum(['quick', 'full']),
+    kernels: z
+      .array(z.object({ name: z.string(), digest: z.string(), components: textArray }))
+      .describe('Those that it measured.'),
+    result: benchResult,
+    rounds: z.array(z.array(benchSample)).describe('The raw times, by round.'),
+  })
+  .meta({ id: 'BenchRecord' });
+export type BenchRecord = Immutable<z.output<typeof benchRecord>>;
+
+const speedRatio = z.object({ ratio: z.number(), ci95: interval });
+const benchSummary = z.object({
+  id: z.string(),
+  at: z.string(),
+  model: z.string(),
+  lathe: z.string().exactOptional().describe('Version of the host.'),
+  adapter: z.string(),
+  kernels: z.array(z.object({ name: z.string(), digest: z.string() })),
+  verdict: z.string(),
+  rounds: z.int(),
+  decode: speedRatio
+    .extend({ control: speedRatio.exactOptional() })
+    .nullable()
+    .describe('Null where the values are not finite.'),
+  baseline_decode_tps: z.number().nullable(),
+  bound_decode_tps: z.number().nullable(),
+  baseline_prefill_tps: z.number().nullable(),
+  bound_prefill_tps: z.number().nullable(),
+  effect: z.number().exactOptional(),
+  prefill: speedRatio.extend({ control: speedRatio, verdict }).exactOptional(),
+  components: z
+    .array(
+      z.object({
+        slot: z.string(),
+        kernel: z.string(),
+        gpu_ms: z.number(),
+        baseline_ms: z.number().exactOptional(),
+      }),
+    )
+    .exactOptional()
+    .describe('GPU time of a decoded token, all layers together.'),
+  is_complete: z
+    .boolean()
+    .describe(
+      'Whether GET /lab/v1/benches/{id} has it with its raw times. Benches of earlier versions have no more than this.',
+    ),
+});
+export type BenchSummary = Immutable<z.output<typeof benchSummary>>;
+export const benchSummaries = z
+  .object({ benches: z.array(benchSummary).describe('Newest first.') })
+  .meta({ id: 'BenchSummaries' });
 
 /** A saved, signed config. */
 export const savedConfig = z

@@ -1,4 +1,4 @@
-import type { KernelRegistration, KernelRegistrationReport } from './types.ts';
+import type { BenchRecord, BenchSummary, KernelRegistration, KernelRegistrationReport } from './types.ts';
 
 /** A registration of a kernel. */
 export interface KernelVersion {
@@ -21,7 +21,7 @@ export interface KernelBench {
   readonly ratio_high: number | null;
 }
 
-/** Registrations that outlive the process. */
+/** Registrations and benches that outlive the process. */
 export interface KernelHistory {
   add(version: KernelVersion): Promise<void>;
   /** Records that a kernel was deleted. Its versions stay. */
@@ -30,6 +30,15 @@ export interface KernelHistory {
   newest(): Promise<readonly KernelVersion[]>;
   /** Newest first. */
   versions(name: string): Promise<readonly KernelVersion[]>;
+  /** A registration, by when it was registered. */
+  version(name: string, at: string): Promise<KernelVersion | undefined>;
+  /** Name of the kernel that was last registered with a digest. */
+  nameOf(digest: string): Promise<string | undefined>;
   /** Benches in which a kernel of this name was bound, newest first. */
   benches(name: string): Promise<readonly KernelBench[]>;
+  /** @param summary its row in the list */
+  addBench(record: BenchRecord, summary: BenchSummary): Promise<void>;
+  /** Newest first. */
+  benchSummaries(): Promise<readonly BenchSummary[]>;
+  benchRecord(id: string): Promise<BenchRecord | undefined>;
 }

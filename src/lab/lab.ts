@@ -8,6 +8,7 @@ import {
   type StepPlans,
   uncheckedDawnFeatures,
 } from '../engine/index.ts';
+import { benchRecordOf, summarizeBench } from './bench-records.ts';
 import { runBench } from './bench/run-bench.ts';
 import { RunningBenches } from './bench/running.ts';
 import {
@@ -24,6 +25,7 @@ import { programDigest } from './digest.ts';
 import { Failures } from './failures.ts';
 import { GateProcess } from './gate/gate-process.ts';
 import type { KernelHistory } from './kernel-history.ts';
+import { summarizeList } from '../util/summarize-list.ts';
 import { safeErrorReason } from '../words/plain-reason.ts';
 import { describeGraph, describeParts, type KernelSummaries } from './live/describe.ts';
 import { DriftCheck } from './live/drift-check.ts';
@@ -42,15 +44,18 @@ import {
   addParityFindings,
   fusedBuiltinFinding,
 } from './report-findings.ts';
+import { rejectionReason, stateReason } from './state-reason.ts';
 import { renderHeader } from './kernel-header.ts';
 import { contractOf, readsWeights, renderStub, stubTargets } from './stubs.ts';
 import { matchesGlob, resolveTargets } from './targets.ts';
 import {
   type BenchEvidence,
   type BenchProgress,
+  type BenchRecord,
   type BenchRequest,
   type BenchResult,
   type BenchRound,
+  type BenchSummary,
   type BindOutcome,
   type BindRequest,
   type ConfigEnvelope,
@@ -60,6 +65,7 @@ import {
   type ImportedConfig,
   type KernelRegistration,
   type KernelRegistrationReport,
+  type KernelVersionDetail,
   type KernelVersions,
   type Lab,
   LabError,
@@ -99,6 +105,8 @@ export interface LabOptions {
   readonly onWarning: (message: string) => void;
 }
 
+/** A bench of one round measures the components, without an interval. */
+const minRecordedRounds = 2;
 /** How long a registration waits for a busy device to capture activations. */
 const captureTimeoutMs = 1000;
 /** Number of positions in the sample text at which a parity run may begin. */
@@ -209,8 +217,16 @@ export class ResidentLab implements Lab {
     const components = this.#bindings.all.flatMap(({ kernel, target }) =>
       kernel.name === name ? [target] : [],
     );
-    const { registration, report } = registered;
-    return { registration, at: registered.at, report, state: this.#stateOf(registered), components };
+    const { registration, report, at } = registered;
+    const reason = this.#reasonOf(registered);
+    return {
+      registration,
+      at,
+      report,
+      state: this.#stateOf(registered),
+      ...(reason === undefined ? {} : { reason }),
+      components,
+    };
   }
 
   async deleteKernel(name: string): Promise<void> {
@@ -224,24 +240,51 @@ export class ResidentLab implements Lab {
     await this.#record((history) => history.delete(name));
   }
 
-  async versions(name: string): Promise<KernelVersions> {
+  async versions(nameOrDigest: string): Promise<KernelVersions> {
     const { history } = this.#options;
+    const name = await this.#nameOf(nameOrDigest);
     const current = this.#registry.get(name);
     const stored = history ? await history.versions(name) : current ? [current] : [];
     if (stored.length === 0) this.#requireRegistered(name);
     const benches = (await history?.benches(name)) ?? [];
     return {
+      name,
       versions: stored.map(({ at, registration, report }, index) => {
         const replacedAt = stored[index - 1]?.at;
+        const reason = rejectionReason(report);
         return {
           at,
           digest: report.digest,
           accepted: report.accepted,
+          ...(reason === undefined ? {} : { reason }),
           registration,
           benches: benches.filter((one) => one.at >= at && (replacedAt === undefined || one.at < replacedAt)),
         };
       }),
     };
+  }
+
+  async version(name: string, at: string): Promise<KernelVersionDetail> {
+    const { history } = this.#options;
+    const current = this.#registry.get(name);
+    const found = current?.at === at ? current : await history?.version(name, at);
+    if (!found) {
+      const { versions } = await this.versions(name);
+      const times = versions.map((one) => one.at);
+      throw new LabError(
+        'unknown_kernel',
+        `The kernel '${name}' has no registration of '${at}'; its registrations: ${summarizeList(times)}.`,
+      );
+    }
+    const { registration, report } = found;
+    return { at, registration, report };
+  }
+
+  /** The name itself, or that of the kernel that has or had a digest; names have no colon. */
+  async #nameOf(nameOrDigest: string): Promise<string> {
+    if (!nameOrDigest.includes(':')) return nameOrDigest;
+    const current = this.#registry.all().find(({ report }) => report.digest === nameOrDigest);
+    return current?.registration.name ?? (await this.#options.history?.nameOf(nameOrDigest)) ?? nameOrDigest;
   }
 
   /** Restores what earlier processes registered. */
@@ -425,6 +468,7 @@ export class ResidentLab implements Lab {
     return await this.#benches.run({ signal, onProgress }, async (id, ended, report) => {
       const rounds: BenchRound['samples'][] = [];
       const bound = this.#bindings.all;
+      const { measured } = this.#armsOf(request.kernels);
       const result = await this.#bench(request, ended, (progress) => {
         if (progress.stage === 'round') rounds.push(progress.samples);
         report(progress);
@@ -432,8 +476,30 @@ export class ResidentLab implements Lab {
       const answer = { id, ...result };
       this.#lastBench = { result: answer, rounds, at: new Date().toISOString() };
       this.#lastBenchBindings = bound;
+      if (rounds.length >= minRecordedRounds) await this.#recordBench(this.#lastBench, request, measured);
       return answer;
     });
+  }
+
+  async #recordBench(
+    evidence: BenchEvidence,
+    { mode }: BenchRequest,
+    measured: readonly BoundKernel[],
+  ): Promise<void> {
+    const { engine, version } = this.#options;
+    const record = benchRecordOf(evidence, { mode, model: engine.model.id, version, measured });
+    await this.#record((history) => history.addBench(record, summarizeBench(record)));
+  }
+
+  async finishedBenches(): Promise<readonly BenchSummary[]> {
+    return (await this.#options.history?.benchSummaries()) ?? [];
+  }
+
+  async finishedBench(id: string): Promise<BenchRecord> {
+    const record = await this.#options.history?.benchRecord(id);
+    if (!record)
+      throw new LabError('unknown_bench', `There is no finished bench '${id}' with its raw times.`);
+    return record;
   }
 
   /** The last bench, if the kernels that are bound now are those that it measured, on the same components. */
@@ -550,12 +616,9 @@ export class ResidentLab implements Lab {
           );
         const gateReport = await this.register(registration, signal);
         if (!gateReport.accepted) {
-          const first = gateReport.stages
-            .flatMap(({ findings }) => findings)
-            .find(({ severity }) => severity === 'error');
           throw new LabError(
             'not_bindable',
-            `The kernel '${kernel}' of the config '${name}' fails the gate on this adapter: ${first?.message ?? ''}`,
+            `The kernel '${kernel}' of the config '${name}' fails the gate on this adapter: ${rejectionReason(gateReport)}`,
           );
         }
         bound.push(...(await this.bind({ kernel, components }, signal)).components);
@@ -674,12 +737,21 @@ export class ResidentLab implements Lab {
   }
 
   #kernelSummaries(): KernelSummaries {
-    return this.#registry.all().map((registered) => ({
-      name: registered.registration.name,
-      op: registered.registration.op,
-      digest: registered.report.digest,
-      state: this.#stateOf(registered),
-    }));
+    return this.#registry.all().map((registered) => {
+      const reason = this.#reasonOf(registered);
+      return {
+        name: registered.registration.name,
+        op: registered.registration.op,
+        digest: registered.report.digest,
+        state: this.#stateOf(registered),
+        at: registered.at,
+        ...(reason === undefined ? {} : { reason }),
+      };
+    });
+  }
+
+  #reasonOf(registered: RegisteredKernel): string | undefined {
+    return stateReason(registered, this.#quarantineReason(registered));
   }
 
   #stateOf(registered: RegisteredKernel): KernelSummaries[number]['state'] {

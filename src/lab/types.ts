@@ -3,11 +3,14 @@
 import { isPortableName } from '../words/portable-name.ts';
 import type {
   BenchProgress,
+  BenchRecord,
   BenchResult,
+  BenchSummary,
   BindOutcome,
   ConfigEnvelope,
   ImportedConfig,
   KernelRegistrationReport,
+  KernelVersionDetail,
   KernelVersions,
   LabGraph,
   LabKernelDetail,
@@ -93,8 +96,10 @@ export interface Lab {
   kernel(name: string): LabKernelDetail;
   /** Throws `unknown_kernel`, and `kernel_bound` while it is bound. */
   deleteKernel(name: string): Promise<void>;
-  /** The registrations of a name, newest first. Throws `unknown_kernel`. */
-  versions(name: string): Promise<KernelVersions>;
+  /** The registrations of a name, or of the name that was registered with a digest, newest first. Throws `unknown_kernel`. */
+  versions(nameOrDigest: string): Promise<KernelVersions>;
+  /** A registration with its report. Throws `unknown_kernel`. */
+  version(name: string, at: string): Promise<KernelVersionDetail>;
   register(registration: KernelRegistration, signal: AbortSignal): Promise<KernelRegistrationReport>;
   /**
    * Emulates a registered kernel on a live shape and counts what it asks of memory. Throws `unknown_kernel`, `not_profiled`.
@@ -119,6 +124,10 @@ export interface Lab {
   ): Promise<BenchResult>;
   /** The benches that run or wait. */
   benches(): readonly RunningBench[];
+  /** Finished benches, newest first. */
+  finishedBenches(): Promise<readonly BenchSummary[]>;
+  /** A finished bench with its raw times. Throws `unknown_bench`. */
+  finishedBench(id: string): Promise<BenchRecord>;
   /** Ends a bench, which then throws `bench_cancelled`. Throws `unknown_bench`. */
   cancelBench(id: string): void;
   /** Checks signature, safety and parity evidence. Nothing is run. */

@@ -1,6 +1,7 @@
 import { type FlagsOf, type InvocationOf, parseArguments } from '../terminal/arguments.ts';
 import { toolHelp } from '../terminal/help.ts';
 import { observeTable } from './command-table.ts';
+import { commandOf } from '../terminal/program.ts';
 
 export type Flags = FlagsOf<typeof observeTable>;
 type Invocation = InvocationOf<typeof observeTable>;
@@ -15,7 +16,7 @@ export const observeHelp = (version: string): string =>
     header: [
       `lathe ${version}: query what a host did and what it cost`,
       '',
-      'Usage: node dist/observe.js COMMAND [options]',
+      `Usage: ${commandOf('observe')} COMMAND [options]`,
       '  Queries go to the host that runs on the data directory. If none runs, the',
       '  directory is read directly and not changed. Examples: docs/observe.md',
     ],

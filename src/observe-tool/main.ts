@@ -10,6 +10,7 @@ import type { CommandHandler } from './command-context.ts';
 import { toToolError } from './tool-error.ts';
 import { openSource } from './open-source.ts';
 import type { ObserveCliContext } from './cli-context.ts';
+import { commandOf } from '../terminal/program.ts';
 
 const commands: Readonly<Record<CommandName, CommandHandler>> = { surfaces, schema, query, ask, tail };
 const exitCodes = { fine: 0, refused: 1, usage: 2 } as const;
@@ -31,7 +32,7 @@ export async function main(cli: ObserveCliContext): Promise<number> {
     if (cli.args.includes('--json'))
       cli.stdout.write(`${escapeJsonControls(JSON.stringify({ error: document }))}\n`);
     for (const line of lines) cli.stderr.write(`lathe observe: ${printable(line)}\n`);
-    if (isUsage) cli.stderr.write('See: node dist/observe.js --help\n');
+    if (isUsage) cli.stderr.write(`See: ${commandOf('observe')} --help\n`);
     return isUsage ? exitCodes.usage : exitCodes.refused;
   }
 }

@@ -7,6 +7,7 @@ import type { CheckedQuery } from './query/types.ts';
 import { unavailable } from './readers/errors.ts';
 import type { ObserveEnvelope, ReadableRack, Transcripts } from './types.ts';
 import { safeErrorReason } from '../words/plain-reason.ts';
+import { commandOf } from '../terminal/program.ts';
 
 type Redactions = ObserveEnvelope['redactions'];
 
@@ -24,7 +25,7 @@ export async function openRacks(transcripts: Transcripts, by: string): Promise<O
     withheld: [
       ...withheld.map((rack) => ({
         what: `the rack ${rack}`,
-        reason: `there is no grant to read it. Create one: node dist/host.js recorder grant --rack ${rack} --verbs read --expires 1d (add --from beginning to include earlier events)`,
+        reason: `there is no grant to read it. Create one: ${commandOf('host')} recorder grant --rack ${rack} --verbs read --expires 1d (add --from beginning to include earlier events)`,
       })),
       ...racks
         .filter(({ after = 0 }) => after > 0)

@@ -1,6 +1,7 @@
 import { verifySecret } from '../signing/secret.ts';
 import type { PeerScope } from '../agent/shapes/peer-scope.ts';
 import { isLoopback } from '../http/host-guard.ts';
+import type { BrowserSessions, SessionLookup } from '../http/browser-sessions.ts';
 import { HttpError } from '../http/error.ts';
 import { type RequiredScopes, requiredScopes } from './scopes.ts';
 import type { AccessControl, Caller, RequestHead, Gate, Route } from '../http/route.ts';
@@ -16,6 +17,8 @@ export interface AccessOptions {
   readonly operatorHash: string | undefined;
   /** Finds the peer of a token. Called for every request, so that a revoked token is refused at once. */
   readonly findPeer?: (token: string) => Promise<PeerToken | undefined>;
+  /** Sessions of browsers, whose cookie stands for a bearer token. */
+  readonly sessions?: BrowserSessions | undefined;
 }
 
 /** A peer's token that was not revoked. */
@@ -48,7 +51,13 @@ export class Access implements AccessControl {
    * token, and where `x-svc-operator` is wrong, because a caller that sends it claims to be the operator.
    * @param isOperatorCheckDeferred the route's handler checks `x-svc-operator` itself
    */
-  async authenticate(request: RequestHead, { isOperatorCheckDeferred = false } = {}): Promise<Caller> {
+  async authenticate(
+    request: RequestHead,
+    {
+      isOperatorCheckDeferred = false,
+      ...lookup
+    }: { readonly isOperatorCheckDeferred?: boolean } & SessionLookup = {},
+  ): Promise<Caller> {
     const isLocal = isLoopback((request.remoteAddress ?? '').replace(/^::ffff:/i, ''));
     const hasOperatorCredential = this.#isOperator(request.headers);
     if (!hasOperatorCredential && !isOperatorCheckDeferred && request.headers.has('x-svc-operator'))
@@ -56,7 +65,7 @@ export class Access implements AccessControl {
     const isOperator = isLocal && hasOperatorCredential;
     if (this.#options.bind === 'loopback') return { by: isOperator ? 'operator' : 'local', isLocal };
     const isPublicPath = publicPaths.includes(request.path) && ['GET', 'HEAD'].includes(request.method);
-    const bearer = await this.#identifyBearer(request.headers);
+    const bearer = await this.#identifyBearer(request, lookup);
     const isRefused = bearer instanceof HttpError;
     if (isRefused && !isPublicPath) throw bearer;
     if (isOperator) return { by: 'operator', isLocal };
@@ -64,12 +73,17 @@ export class Access implements AccessControl {
   }
 
   /** Checks a route's gate before its body is read. Throws a 401. */
-  async authorizeGate(gate: Gate, caller: Caller, headers: Headers): Promise<Caller> {
+  async authorizeGate(
+    gate: Gate,
+    caller: Caller,
+    request: RequestHead,
+    lookup: SessionLookup = {},
+  ): Promise<Caller> {
     if (gate === 'operator') {
       if (caller.by !== 'operator') throw operatorMissingError();
       return caller;
     }
-    const bearer = await this.#identifyBearer(headers);
+    const bearer = await this.#identifyBearer(request, lookup);
     if (bearer instanceof HttpError) throw bearer;
     return caller.by === 'operator' ? caller : { ...caller, ...bearer };
   }
@@ -94,14 +108,25 @@ export class Access implements AccessControl {
     return operatorToken !== null && operatorHash !== undefined && verifySecret(operatorHash, operatorToken);
   }
 
-  /** The identity of the bearer token, or the error to refuse it with. */
-  async #identifyBearer(headers: Headers): Promise<BearerIdentity | HttpError> {
-    const { bind, bearerHash, findPeer } = this.#options;
+  /** The identity of the bearer token, which a browser's session may stand for, or the error to refuse it with. */
+  async #identifyBearer(request: RequestHead, lookup: SessionLookup): Promise<BearerIdentity | HttpError> {
+    const { headers } = request;
+    const { bind, sessions } = this.#options;
     const tokens = [
       /^Bearer +([\x21-\x7e]+) *$/i.exec(headers.get('authorization') ?? '')?.[1],
       // Anthropic's clients send their key here. On loopback any value is accepted and ignored.
       bind === 'lan' ? (headers.get('x-api-key') ?? undefined) : undefined,
     ].filter((token) => token !== undefined);
+    const identity = await this.#identifyTokens(tokens);
+    // A client that sends a token is who the token says, or nobody.
+    if (!(identity instanceof HttpError) || headers.has('authorization')) return identity;
+    const sessionToken = sessions?.tokenOf(request, lookup);
+    if (sessionToken === undefined || sessionToken instanceof HttpError) return sessionToken ?? identity;
+    return await this.#identifyTokens([sessionToken]);
+  }
+
+  async #identifyTokens(tokens: readonly string[]): Promise<BearerIdentity | HttpError> {
+    const { bearerHash, findPeer } = this.#options;
     if (tokens.some((token) => bearerHash !== undefined && verifySecret(bearerHash, token)))
       return { by: 'bearer' };
     if (bearerHash === undefined || !findPeer) return bearerMissingError();

@@ -1,4 +1,5 @@
 import type { AgentHost } from '../agent/agent-host.ts';
+import type { ChangeBus } from '../changes/change-bus.ts';
 import { createAgentPlaneOf } from './agent/routes.ts';
 import { createDocsPlane } from './docs/routes.ts';
 import { createReadyPlane } from './health/ready.ts';
@@ -9,6 +10,7 @@ import { llamaCppPlane } from './llama-cpp/routes.ts';
 import type { ModelStore } from './model-store.ts';
 import { ollamaPlane } from './ollama/routes.ts';
 import type { Resident } from './resident.ts';
+import type { BrowserSessions } from '../http/browser-sessions.ts';
 import type { Plane } from '../http/route.ts';
 import { createMetricsPlane, type MetricsOptions } from './host/metrics.ts';
 import type { ServedCounters } from './served-counters.ts';
@@ -38,8 +40,14 @@ export interface HostFacts {
   readonly recorder?: RecorderService;
   readonly observe?: Observe;
   readonly endpointId: string;
+  /** What changes on the host. */
+  readonly changes?: ChangeBus | undefined;
+  /** Sessions of browsers at the main listener. */
+  readonly sessions?: BrowserSessions | undefined;
   /** Whether the host serves the gateway too. */
   readonly gateway?: boolean;
+  /** Port of the gateway's operator listener on loopback; undefined: it has none. */
+  readonly gatewayAdminPort?: () => number | undefined;
   /** Undefined where the host stores no responses. */
   readonly responses?: ResponseStore | undefined;
   readonly background?: BackgroundResponses | undefined;
@@ -95,6 +103,9 @@ export function createHostPlanes(facts: HostFacts): Plane[] {
       version,
       endpointId,
       capabilities: names,
+      sessions: facts.sessions,
+      ...(facts.gatewayAdminPort ? { gatewayAdminPort: facts.gatewayAdminPort } : {}),
+      changes: facts.changes && { bus: facts.changes, draining: facts.draining },
       agent: agent?.facts,
       models: { store, memoryBytes: facts.modelMemoryBytes ?? (() => undefined) },
     }),

@@ -9,6 +9,7 @@ import { HttpError } from '../http/error.ts';
 import { modelNotFoundError, requireKind } from './turn/identity.ts';
 import { ModelPool, type Lease, type LoadParams, type PoolPlaces } from './model-pool.ts';
 import { safeErrorReason } from '../words/plain-reason.ts';
+import { commandOf } from '../terminal/program.ts';
 
 /** Most names of loaded models that are noted. */
 const maxFoundNames = 256;
@@ -392,7 +393,7 @@ function absenceError(failures: readonly unknown[]): HttpError {
   const reasons = failures.map(safeErrorReason);
   const message =
     reasons.length === 0
-      ? 'No model is resident: the host was started without --gpu. Start it as: node dist/host.js --gpu'
+      ? `No model is resident: the host was started without --gpu. Start it as: ${commandOf('host')} --gpu`
       : `No model is resident, since the last one could not be loaded: ${reasons.join('; and the previous model failed too: ')}. ` +
         'Name a stored model to load it.';
   return new HttpError(503, 'no_resident_model', message, { headers: { 'x-should-retry': 'false' } });

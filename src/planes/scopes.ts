@@ -23,7 +23,17 @@ const scopesByPlane: Readonly<Record<string, PlaneScopes>> = {
   ready: { reads: 'none' },
   metrics: { reads: ['read'] },
   docs: { reads: 'none' },
-  host: { reads: ['read'], routes: { getHostHealth: 'none' } },
+  host: {
+    reads: ['read'],
+    routes: {
+      getHostHealth: 'none',
+      createSession: 'none',
+      getSession: 'none',
+      deleteSession: 'none',
+      // Each topic needs the scope of its plane.
+      followChanges: 'none',
+    },
+  },
   control: { routes: { getMetrics: ['read'] } },
   v1: { reads: modelReadScopes, writes: ['infer'] },
   messages: { reads: modelReadScopes, writes: ['infer'] },
@@ -73,6 +83,9 @@ const scopesByPlane: Readonly<Record<string, PlaneScopes>> = {
 
 /** Scope that all requests under `/gateway` require, in addition to a gateway key. */
 export const gatewayScopes: RequiredScopes = ['infer'];
+
+/** Scopes of which a token needs one to read a plane. */
+export const readScopes = (plane: string): RequiredScopes => scopesByPlane[plane]?.reads ?? 'all';
 
 export function requiredScopes(plane: string, { method, operationId }: Route): RequiredScopes {
   const { reads = 'all', writes = 'all', routes = {} } = scopesByPlane[plane] ?? {};

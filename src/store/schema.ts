@@ -396,6 +396,17 @@ interface LabKernels {
   deleted: Flag;
 }
 
+/** A finished bench of the lab. */
+interface LabBenches {
+  id: string;
+  endpoint_id: string;
+  at: Time;
+  /** JSON of its row in a list. */
+  summary: string;
+  /** JSON, with the raw times. */
+  record: string;
+}
+
 /** Rows that are missing from a surface, and the reason. */
 interface FeedGaps {
   id: string;
@@ -454,5 +465,6 @@ export interface Tables {
   bench: Bench;
   feed_gaps: FeedGaps;
   lab_kernels: LabKernels;
+  lab_benches: LabBenches;
   responses: Responses;
 }

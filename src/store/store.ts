@@ -7,6 +7,7 @@ import { StoreError } from './errors.ts';
 import { migrateStore } from './migrate.ts';
 import type { Tables } from './schema.ts';
 import { eraseFreedBytes } from './sqlite-erase.ts';
+import { type WrittenRow, WrittenRows } from './written-rows.ts';
 
 /** Query builder for reads. */
 export type StoreReader = Kysely<Tables>;
@@ -25,6 +26,8 @@ export interface StoreOptions {
   readonly now?: () => Date;
   /** False: the database is used as it is. */
   readonly migrates?: boolean;
+  /** Called after a transaction with the rows that it wrote. Must not throw. */
+  readonly onWritten?: (rows: readonly WrittenRow[]) => void;
   /** Called when an idle connection breaks. */
   readonly onNotice?: (message: string) => void;
 }
@@ -39,6 +42,8 @@ export class Store {
   readonly #database: Database;
   readonly #reader: StoreReader;
   readonly #writer: StoreReader;
+  readonly #written = new WrittenRows();
+  readonly #onWritten: NonNullable<StoreOptions['onWritten']>;
   /** Detects calls from within a transaction of this store. */
   readonly #transaction = new AsyncLocalStorage<{ open: boolean }>();
   readonly #pending = new Set<Promise<unknown>>();
@@ -47,19 +52,27 @@ export class Store {
   #isEraseDue = false;
   #nextErase: Promise<void> | undefined;
 
-  private constructor(database: Database, { endpointId, now }: { endpointId: string; now: () => Date }) {
+  private constructor(
+    database: Database,
+    { endpointId, now, onWritten }: Required<Pick<StoreOptions, 'endpointId' | 'now' | 'onWritten'>>,
+  ) {
     this.#database = database;
     this.#reader = new Kysely({ dialect: createDialect(database.kind, database.readPool) });
-    this.#writer = new Kysely({ dialect: createDialect(database.kind, database.writePool) });
+    this.#writer = new Kysely({
+      dialect: createDialect(database.kind, database.writePool),
+      plugins: [this.#written],
+    });
+    this.#onWritten = onWritten;
     this.endpointId = endpointId;
     this.now = now;
   }
 
   /** Opens the database and runs its migrations. Rejects with `StoreError`. */
   static async open(options: StoreOptions): Promise<Store> {
-    const { url, endpointId, now = () => new Date(), migrates = true, onNotice } = options;
+    const { url, endpointId, now = () => new Date(), migrates = true, onWritten = () => undefined } = options;
+    const { onNotice } = options;
     const database = await openDatabase(url, (error) => onNotice?.(error.message));
-    const store = new Store(database, { endpointId, now });
+    const store = new Store(database, { endpointId, now, onWritten });
     try {
       if (migrates) await retry(retryDelaysMs, () => migrateStore(store.#writer, now));
     } catch (error) {
@@ -188,8 +201,12 @@ export class Store {
     const turn = Promise.withResolvers<void>();
     this.#lastTransaction = turn.promise;
     await before;
+    // Of a transaction that was rolled back.
+    this.#written.take();
     try {
-      return await work();
+      const result = await work();
+      this.#onWritten(this.#written.take());
+      return result;
     } finally {
       turn.resolve();
     }

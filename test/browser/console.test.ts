@@ -59,7 +59,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
       await dialog.getByLabel('Bearer token').fill(token);
       await dialog.getByRole('button', { name: 'Sign in' }).click();
     }
-    await page.waitForLoadState('networkidle');
+    await watched.idle();
     // Chromium logs the 401 that triggers the sign-in; it is not a fault.
     const faults = () => watched.faults().filter((fault) => !(asks && /status of 401/.test(fault)));
     return { ...watched, faults };
@@ -116,7 +116,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
   });
 
   it('transfers less than 300 kB for its first view', async () => {
-    const { page, close } = await browser.page({ url: `${url}/docs` });
+    const { page, idle, close } = await browser.page({ url: `${url}/docs` });
     let bytes = 0;
     const session = await page.context().newCDPSession(page);
     await session.send('Network.enable');
@@ -125,7 +125,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     });
     await page.goto(`${url}/console`);
     await page.getByRole('heading', { level: 1 }).waitFor();
-    await page.waitForLoadState('networkidle');
+    await idle();
     expect(bytes).toBeGreaterThan(20_000);
     expect(bytes).toBeLessThan(300_000);
     await close();
@@ -137,13 +137,14 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     expect(types.split('\n', 1)[0]).toContain(documentFingerprint(document));
   });
 
-  it('asks for the token first when the host requires it, and keeps it in memory only', async () => {
+  it('asks for the token once a session of the browser, and does not keep it', async () => {
     const folder = freshDataDir();
     const open = startHost(['--gpu', '--host', '0.0.0.0', '--port', '0', '--data-dir', folder]);
     onTestFinished(() => open.end());
     const at = (await open.url()).replace('0.0.0.0', '127.0.0.1');
     const secret = readFileSync(join(folder, 'bearer.token'), 'utf8').trim();
-    const { page, faults, close } = await browser.page({ url: `${at}/console/lab?tint=kernel` });
+    const { page, faults, idle, close } = await browser.page({ url: `${at}/console/lab?tint=kernel` });
+    await page.getByText(join(folder, 'bearer.token')).waitFor();
     await page.getByLabel('Bearer token').fill('wrong');
     await page.getByRole('button', { name: 'Open' }).click();
     await page.getByText('The token is wrong.').waitFor();
@@ -151,7 +152,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     await page.getByRole('button', { name: 'Open' }).click();
     await page.getByRole('heading', { level: 1, name: /lab/i }).waitFor();
     expect(page.url()).toMatch(/\/console\/lab\?/);
-    await page.waitForLoadState('networkidle');
+    await idle();
     expect(await page.getByRole('dialog').count(), 'the token is not asked for twice').toBe(0);
     await page.getByRole('link', { name: 'lathe, home' }).click();
     await page.getByText('Required: this host is reachable from other machines.').waitFor();
@@ -165,7 +166,23 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     expect(kept).not.toContain(secret);
     await page.reload();
     await page.getByRole('heading', { level: 1, name: /lab/i }).waitFor();
-    await page.getByRole('dialog', { name: /bearer token/ }).waitFor();
+    await page.getByRole('link', { name: 'Recorder' }).click();
+    await page.getByText('Rack').first().waitFor();
+    expect(await page.getByRole('dialog').count()).toBe(0);
+    // A second page of the same browser is signed in, too; so is the demo.
+    const second = await page.context().newPage();
+    await second.goto(`${at}/demo/`);
+    await second.getByRole('heading', { level: 1 }).waitFor();
+    expect(await second.getByLabel('Bearer token').count()).toBe(0);
+    const cookies = await page.context().cookies();
+    expect(cookies).toMatchObject([{ httpOnly: true, sameSite: 'Strict', secure: false, expires: -1 }]);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in with the bearer token' }).waitFor();
+    expect(await page.context().cookies()).toEqual([]);
+    // A copy of the cookie opens nothing.
+    await page.context().addCookies(cookies);
+    await second.reload();
+    await second.getByLabel('Bearer token').waitFor();
     await close();
   });
 

@@ -166,7 +166,7 @@ describe('the product, listening beyond loopback', () => {
       ['GET', '/no/such/route'],
       ['DELETE', '/health'],
       ['GET', '/gateway/v1/catalog'],
-      ['POST', '/console/door'],
+      ['POST', '/host/v1/session'],
       ['POST', '/agent/v1/sessions/s00000000-1/revoke'],
     ] as const)
       for (const wrong of ['wrong', '', bearer, `${operator}x`]) {

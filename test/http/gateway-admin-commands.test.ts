@@ -117,7 +117,10 @@ describe('commands on a running gateway', () => {
       body: JSON.stringify(body('chat', false)),
     });
     expect([response.status, await response.json()]).toEqual([200, expect.anything()]);
+    const requestId = response.headers.get('x-svc-request-id') ?? '';
     for (const line of [
+      `receipt ${requestId}`,
+      `receipt ${requestId} --json`,
       'account list',
       'account list --json',
       'key list',
@@ -135,6 +138,16 @@ describe('commands on a running gateway', () => {
       expect(local, line).toMatchObject({ code: 0, err: '' });
       expect(remote, line).toEqual(local);
     }
+    const receipt = await onGateway(`receipt ${requestId}`);
+    expect(receipt.out).toMatch(/state +settled\n/);
+    expect(receipt.out).toMatch(/account +gamma \(a_/);
+    expect(receipt.out).toMatch(/entry +revenue \+\$/);
+    for (const run of [onDatabase, onGateway])
+      expect(await run('receipt req_none')).toMatchObject({
+        code: 1,
+        out: '',
+        err: expect.stringContaining("There is no request 'req_none'"),
+      });
     const { out } = await onGateway('changes --account gamma');
     expect(out).toContain('admin:ada');
     expect(out).not.toContain('admin:bob');

@@ -434,6 +434,18 @@ describe('bounds', () => {
     expect(await send({ content: 'four' })).toMatchObject({ isHit: false });
   });
 
+  it('leave an account its answers while another one stores many', async () => {
+    const at = await world('[cache]\nmax_entries = 4\n');
+    const other = await at.customer();
+    for (const content of ['own 1', 'own 2']) await at.send({ content });
+    for (let n = 0; n < 12; n++) await at.send({ content: `number ${n}`, customer: other });
+    await at.stored(4);
+    for (const content of ['own 1', 'own 2'])
+      expect(await at.send({ content })).toMatchObject({ isHit: true });
+    expect(await at.send({ content: 'number 11', customer: other })).toMatchObject({ isHit: true });
+    expect(await at.send({ content: 'number 1', customer: other })).toMatchObject({ isHit: false });
+  });
+
   it('do not give an answer that is older than the time to live, also where that is lowered later', async () => {
     const { send, stored, witness, reload, asked } = await world('[cache]\nttl_secs = 600\n');
     await send();

@@ -472,7 +472,7 @@ describe('a hedged request', () => {
   const two = { slow: { price: 3, more: 'priority = 1' }, quick: { price: 2, more: 'priority = 2' } };
   const headers = { 'x-svc-hedge': '1ms' };
   /** The first deployment answers when the test says so, if ever. */
-  async function slowWorld(options: { drainSecs?: number } = {}) {
+  async function slowWorld(options: { drainSecs?: number; end?: string } = {}) {
     const made = await world(two, { settings, ...options });
     const first = Promise.withResolvers<void>();
     made.providers.get('slow')?.script(async () => {
@@ -525,6 +525,19 @@ describe('a hedged request', () => {
       ]);
     },
   );
+
+  it('costs a later hit of the cache what its answer cost, without the hedge', async () => {
+    const { send } = await slowWorld({ end: '[cache]\nhit_price_percent = 100' });
+    const { row } = await send({ headers });
+    const answer = nanoOf(tokens, card(2));
+    expect(row.cost).toBeGreaterThan(answer);
+    await expect
+      .poll(async () => {
+        const again = await send({ headers });
+        return [again.header('receipt-reason'), again.row.charged];
+      })
+      .toEqual(['cached', answer]);
+  });
 
   it('is answered by the first deployment where that is the first to answer', async () => {
     const made = await slowWorld();

@@ -78,6 +78,15 @@ describe('GET /v1/usage', () => {
     expect(remaining).toBe(10 ** 12 - 2 * cost);
   });
 
+  it('reports the tag of the header, which providers do not get', async () => {
+    await (await chat({ user: 'ann' }, { 'x-svc-tag': 'nightly' })).text();
+    await (await chat({}, { 'x-svc-tag': 'nightly' }, true)).text();
+    expect(await used('?by=tag')).toMatchObject([
+      { tag: 'nightly', requests: 2, spend_nanodollars: 2 * cost },
+    ]);
+    expect(world.provider.requests.at(-1)?.headers).not.toHaveProperty('x-svc-tag');
+  });
+
   it('counts an answer that is replayed for its idempotency key once', async () => {
     const headers = { 'idempotency-key': crypto.randomUUID() };
     const first = await chat({}, headers);

@@ -3,11 +3,14 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { EngineError } from '../../src/engine/types.ts';
 import { hostError } from '../../src/planes/error-schema.ts';
 import {
+  benchRecord,
   benchResult,
+  benchSummaries,
   runningBenches,
   bindOutcome,
   configNames,
   labGraph,
+  kernelVersion,
   kernelVersions,
   labKernel,
   labOps,
@@ -22,7 +25,8 @@ import {
 } from '../../src/lab/types.ts';
 import { benchLine } from '../../src/planes/lab/bench-lines.ts';
 import { HttpError } from '../../src/http/error.ts';
-import { ScriptedLab, scriptedProfile } from '../support/scripted-lab.ts';
+import { summarizeBench } from '../../src/lab/bench-records.ts';
+import { ScriptedLab, scriptedProfile, scriptedRecord } from '../support/scripted-lab.ts';
 import { serveScripted } from '../support/serve.ts';
 
 const hosts: { close(): Promise<void> }[] = [];
@@ -82,6 +86,9 @@ const additions = [
   ['POST', '/profile'],
   ['GET', '/kernels/{name}'],
   ['GET', '/kernels/{name}/versions'],
+  ['GET', '/kernels/{name}/versions/{at}'],
+  ['GET', '/benches'],
+  ['GET', '/benches/{id}'],
   ['DELETE', '/kernels/{name}'],
   ['DELETE', '/bindings/{component}'],
   ['DELETE', '/configs/{name}'],
@@ -271,6 +278,26 @@ describe('responses', () => {
     expect(lab.calls).toEqual([['bench', { rounds: 3 }]]);
   });
 
+  test('finished benches, in a list and with their raw times', async () => {
+    const { send } = await serve();
+    const list = benchSummaries.strict().parse(await (await send('GET', '/benches')).json());
+    expect(list.benches).toEqual([summarizeBench(scriptedRecord)]);
+    expect(list.benches[0]).toMatchObject({
+      lathe: '1',
+      kernels: [{ name: 'fast', digest: 'sha256:00' }],
+      decode: { ratio: 1.2, ci95: { low: 1.1, high: 1.3 } },
+      components: [{ slot: 'layers.*.norm', kernel: 'fast', gpu_ms: 0.1 }],
+      is_complete: true,
+    });
+    const one = await send('GET', `/benches/${scriptedRecord.id}`);
+    expect(benchRecord.strict().parse(await one.json())).toEqual(scriptedRecord);
+    const unknown = await send('GET', '/benches/none');
+    expect([unknown.status, hostError.parse(await unknown.json()).error.code]).toEqual([
+      404,
+      'unknown_bench',
+    ]);
+  });
+
   test('a kernel by name, and what is deleted by name', async () => {
     const { send, lab } = await serve();
     const found = await send('GET', '/kernels/fast');
@@ -279,6 +306,11 @@ describe('responses', () => {
     expect(kernelVersions.strict().parse(await bodyOf('GET', '/kernels/fast/versions'))).toEqual(
       await lab.versions('fast'),
     );
+    const { at, registration, report } = lab.kernel('fast');
+    expect(
+      kernelVersion.strict().parse(await bodyOf('GET', `/kernels/fast/versions/${encodeURIComponent(at)}`)),
+    ).toEqual({ at, registration, report });
+    expect((await send('GET', '/kernels/fast/versions/never')).status).toBe(404);
     expect(await bodyOf('DELETE', '/kernels/fast')).toEqual({ deleted: true });
     expect(await bodyOf('DELETE', '/configs/fast')).toEqual({ deleted: true });
     expect(await bodyOf('DELETE', '/bindings/layers.*.norm')).toEqual({

@@ -87,6 +87,7 @@ describe('the package lathe', () => {
     'runs `npx %s`',
     (command) => {
       expect(runIn(folder, `npx ${command} --version`)).toMatch(/\b0\.1\.0\b/);
+      expect(runIn(folder, `npx ${command} --help`)).toMatch(new RegExp(`${command} (COMMAND|\\[|--)`));
     },
   );
 

@@ -15,11 +15,11 @@ const outside =
 
 /** Every operation of the host, by its accepted scopes. */
 const expected: Readonly<Record<string, string>> = {
-  none: 'getHealth getReady getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
+  none: 'followChanges createSession getSession deleteSession getHealth getReady getHostHealth llamaCppHealth getOpenApi getDocs ingestEvents',
   read: `getMetrics getHostInfo getHostModels getHostTelemetry getHostSessions getHostServed getHostHarnesses
     listSurfaces getSurfaceSchema queryObserved askQuestion listRacks getRack
-    getLabGraph getLabParts getLabKernels getLabKernel listLabKernelVersions listLabOps getLabStub getLabParityMode
-    listLabBenches listLabConfigs getLabConfig`,
+    getLabGraph getLabParts getLabKernels getLabKernel listLabKernelVersions getLabKernelVersion listLabOps getLabStub getLabParityMode
+    listLabBenches listFinishedLabBenches getFinishedLabBench listLabConfigs getLabConfig`,
   'read infer': `listModels getModel getResponse listInputItems llamaCppModels llamaCppProps llamaCppSlots
     ollamaRunning ollamaVersion ollamaStatus ollamaHasBlob ollamaTags ollamaPs ollamaShow`,
   infer: `createChatCompletion createCompletion createEmbedding createRerank createRerankV2 llamaCppRerank llamaCppReranking llamaCppV1Reranking createResponse countResponseTokens compactResponse cancelResponse deleteResponse
@@ -104,8 +104,8 @@ describe('a token with a scope', () => {
       const headers = await tokenOf({ name: `only-${scope}`, scope: [scope] });
       for (const { method, path, id } of operations) {
         const answer = await fetch(url + path, { method, headers });
-        // The feed of events has no end.
-        const isEndless = answer.ok && id === 'streamEvents';
+        // Streams of events have no end.
+        const isEndless = answer.ok && (id === 'streamEvents' || id === 'followChanges');
         const body = isEndless ? '' : await answer.text();
         if (isEndless) await answer.body?.cancel();
         const needed = neededOf.get(id) ?? '';
@@ -128,7 +128,7 @@ describe('a token with a scope', () => {
         const { status } = await fetch(url + path, { headers });
         expect([scope, path, status === 403]).toEqual([scope, path, scope !== 'infer']);
       }
-      expect((await fetch(`${url}/console/door`, { method: 'POST', headers })).status).toBe(204);
+      expect((await fetch(`${url}/host/v1/session`, { method: 'POST', headers })).status).toBe(200);
       // Unknown paths are not accessible.
       expect((await fetch(`${url}/no/such/route`, { headers })).status).toBe(404);
     }

@@ -224,13 +224,19 @@ describe('the host as a process', () => {
     const token = readFileSync(join(dataDir, 'bearer.token'), 'utf8').trim();
     const cookie = await new Promise<string[] | undefined>((resolve, reject) => {
       const headers = { authorization: `Bearer ${token}`, origin: url };
-      const sent = request(`${url}/console/door`, { method: 'POST', headers, ca: pair.cert }, (response) => {
-        response.resume();
-        resolve(response.headers['set-cookie']);
-      });
+      const sent = request(
+        `${url}/host/v1/session`,
+        { method: 'POST', headers, ca: pair.cert },
+        (response) => {
+          response.resume();
+          resolve(response.headers['set-cookie']);
+        },
+      );
       sent.on('error', reject).end();
     });
-    expect(cookie).toEqual([expect.stringMatching(/; HttpOnly; SameSite=Strict; Secure$/)]);
+    expect(cookie).toEqual([
+      expect.stringMatching(/^__Host-lathe_session_\d+=.*; Path=\/; HttpOnly; SameSite=Strict; Secure$/),
+    ]);
     const run = async (tool: string, ...flags: string[]) => {
       const child = spawn(process.execPath, [entryPath(tool), ...flags, '--url', url], {
         cwd: repository,

@@ -15,7 +15,12 @@ describe.each([
   { name: 'first-kernel', ports: ['port=8080'], blocks: 7 },
   { name: 'first-agent', ports: ['port=8080'], blocks: 8 },
   { name: 'first-gateway-key', ports: ['port=8080', 'gateway_port=8090'], blocks: 6 },
-])('docs/tutorials/$name.md', ({ name, ports, blocks }) => {
+  {
+    name: 'operate-a-gateway',
+    ports: ['port=8080', 'gateway_port=8090', 'operator_port=9100'],
+    blocks: 11,
+  },
+])('the page $name of docs/tutorials', ({ name, ports, blocks }) => {
   const page = readFileSync(join(repository, `docs/tutorials/${name}.md`), 'utf8');
   /** Each block of commands with its output; an empty text where the page shows none. */
   const steps = [...page.matchAll(/^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?/gms)].map(

@@ -1,5 +1,6 @@
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { chromiumPath } from '../../scripts/chromium.mjs';
+import { watchRequests } from '../../web/page-idle.ts';
 
 /** Why the browser tests are skipped; undefined if they run. */
 export const noBrowser: string | undefined =
@@ -21,6 +22,8 @@ export interface WatchedPage {
   readonly page: Page;
   /** Console errors, uncaught exceptions and requests to other origins since the last call. */
   readonly faults: () => string[];
+  /** Resolves when the page has loaded and has no requests. */
+  readonly idle: () => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
@@ -77,9 +80,11 @@ export class TestBrowser {
       if (!/^(?:data|blob):/.test(requestUrl) && new URL(requestUrl).origin !== origin)
         faults.push(`request: ${requestUrl}`);
     });
+    const idle = watchRequests(page);
     await page.goto(url);
     return {
       page,
+      idle,
       faults() {
         const taken = faults;
         faults = [];

@@ -2,8 +2,10 @@ import { contracts } from '../../kernels/contracts.ts';
 import { describeOp } from '../../src/lab/ops/index.ts';
 import { stubTarget } from '../../src/lab/types.ts';
 import { RunningBenches } from '../../src/lab/bench/running.ts';
+import { summarizeBench } from '../../src/lab/bench-records.ts';
 import type {
   BenchProgress,
+  BenchRecord,
   BenchRequest,
   BenchResult,
   BindRequest,
@@ -14,6 +16,7 @@ import type {
   Lab,
   ImportConfigRequest,
   ImportedConfig,
+  KernelVersionDetail,
   KernelVersions,
   LabKernelDetail,
   LabProfile,
@@ -168,6 +171,18 @@ const scriptedSample = {
   control_ms: 2.4,
 };
 
+/** A finished bench of a kernel. */
+export const scriptedRecord: BenchRecord = {
+  id: benchPlan.id,
+  at: scriptedAt,
+  model: 'scripted',
+  machine: { lathe: '1', node: '26', os: 'Linux', cpu: 'c', cores: 2, memory_bytes: 1, load: 0 },
+  mode: 'quick',
+  kernels: [{ name: 'fast', digest: 'sha256:00', components: ['layers.0.norm'] }],
+  result: benchResult,
+  rounds: [[scriptedSample]],
+};
+
 /** A lab without a model: fixed answers, and a record of its calls. */
 export class ScriptedLab implements Lab {
   readonly calls: (readonly [name: string, argument?: unknown])[] = [];
@@ -263,6 +278,24 @@ export class ScriptedLab implements Lab {
     return {
       versions: [{ at: scriptedAt, digest: 'sha256:00', accepted: true, registration, benches: [bench] }],
     };
+  }
+
+  async version(name: string, at: string): Promise<KernelVersionDetail> {
+    this.#called('version', [name, at]);
+    if (at !== scriptedAt) throw new LabError('unknown_kernel', `no registration of '${at}'`);
+    const { registration, report } = this.kernel(name);
+    return { at, registration, report };
+  }
+
+  async finishedBenches() {
+    this.#called('finishedBenches');
+    return [summarizeBench(scriptedRecord)];
+  }
+
+  async finishedBench(id: string) {
+    this.#called('finishedBench', id);
+    if (id !== scriptedRecord.id) throw new LabError('unknown_bench', `no bench '${id}'`);
+    return scriptedRecord;
   }
 
   async deleteKernel(name: string) {

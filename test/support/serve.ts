@@ -1,6 +1,8 @@
 import { afterEach } from 'vitest';
 import { loopbackAccess } from '../../src/planes/access.ts';
+import type { ChangeBus } from '../../src/changes/change-bus.ts';
 import { createApp, createEnvelopeLookup } from '../../src/http/app.ts';
+import type { BrowserSessions } from '../../src/http/browser-sessions.ts';
 import { Cors } from '../../src/http/cors.ts';
 import { hostGuard } from '../../src/http/host-guard.ts';
 import { listen } from '../../src/http/listen.ts';
@@ -26,6 +28,8 @@ interface ServedOptions {
   /** `--allowed-origin` */
   readonly allowedOrigins?: readonly string[];
   readonly truncatesChats?: boolean;
+  readonly sessions?: BrowserSessions;
+  readonly changes?: ChangeBus;
 }
 
 /** The planes over a scripted engine on a real port. */
@@ -60,6 +64,8 @@ export async function serveScripted(
     responses,
     background,
     truncatesChats,
+    sessions: more.sessions,
+    changes: more.changes,
   };
   const planes = createHostPlanes(facts);
   const refusedOrigins: string[] = [];

@@ -177,7 +177,7 @@ describeStores('notices of budgets', (url) => {
     expect([...first.notices, ...second.notices].map(noticeText)).toEqual(
       [50, 80].map(
         (percent) =>
-          `the budget ${budgetId} of the key ${payer.keyId} per day has reached ${percent} %: 850 of 1000 nanodollars are spent, 0 are held; it allows more at 2030-01-02T00:00:00.000Z`,
+          `the budget ${budgetId} of the key ${payer.keyId} per day has reached ${percent} %: $0.00000085 of $0.000001 are spent, $0.00 are held; it allows more at 2030-01-02T00:00:00.000Z`,
       ),
     );
   });

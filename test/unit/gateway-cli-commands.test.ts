@@ -817,6 +817,7 @@ describe('a database that is missing', () => {
     'budget list',
     'usage',
     'changes',
+    'receipt req_1',
     'ledger audit',
     'endpoint list',
   ])('%s does not create it, and says so', async (line) => {
@@ -844,6 +845,14 @@ describe('help', () => {
     expect(all).toMatchObject({ code: 0, err: '' });
     expect(all.out).toBe((await run(['--help'])).out);
     expect((await run(['help', 'key', 'create'])).out).toBe((await run(['key', 'create', '--help'])).out);
+  });
+
+  test('of a group lists its commands', async () => {
+    const { out } = await run(['key', '--help']);
+    expect(out).toContain('  key create ');
+    expect(out).not.toContain('account create');
+    expect((await run(['help', 'key'])).out).toBe(out);
+    expect((await run(['help', 'kye'])).out).toContain('account create');
   });
 
   test('lists every command and its arguments', async () => {

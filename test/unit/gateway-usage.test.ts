@@ -371,6 +371,13 @@ describe('a tag', () => {
     expect(readTag('chat', { user: `${'x'.repeat(127)}\u{1f600}` }).isWellFormed()).toBe(true);
   });
 
+  it('is that of the header, where there is one', () => {
+    expect(readTag('chat', { user: 'ann' }, ' nightly report ')).toBe('nightly report');
+    expect(readTag('messages', { metadata: { user_id: 'bo' } }, ' ')).toBe('bo');
+    expect(readTag('chat', {}, Buffer.from('Köln').toString('latin1'))).toBe('Köln');
+    expect(readTag('chat', {}, 'x'.repeat(500))).toHaveLength(128);
+  });
+
   it('has rows of its own up to a limit for each key and day; others share one', () => {
     const limiter = new TagLimiter(3);
     const day = new Date('2026-01-01T12:00:00Z');

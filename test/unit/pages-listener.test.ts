@@ -15,7 +15,7 @@ it('every response of a page has a request id, including refusals', async () => 
     ['lan', 401],
   ] as const) {
     const access = new Access({ bind, bearerHash: undefined, operatorHash: undefined });
-    const app = withPages(planes, openPages(root), access);
+    const app = withPages(planes, openPages(root), { access });
     const answer = await app.fetch(new Request('http://host/icon.svg'), {});
     expect(answer.status).toBe(status);
     expect(answer.headers.get('x-request-id')).toMatch(/^req_/);

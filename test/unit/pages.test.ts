@@ -1,5 +1,6 @@
 import { gunzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import { BrowserSessions } from '../../src/http/browser-sessions.ts';
 import { Access } from '../../src/planes/access.ts';
 import { Pages } from '../../src/planes/pages/pages.ts';
 import { HttpError } from '../../src/http/error.ts';
@@ -52,7 +53,7 @@ async function get(
     headers: { accept: 'text/html', ...headers },
   });
   const incoming = { method, path, headers: request.headers, remoteAddress: '10.0.0.7' };
-  return await pages.answer(request, () => access.authenticate(incoming));
+  return await pages.answer(request, () => access.authenticate(incoming, { isPageFile: true }));
 }
 const statusOf = async (answer: ReturnType<typeof get>) => (await answer)?.status;
 
@@ -204,70 +205,28 @@ describe('pages of a listener that requires the bearer token', () => {
     expect(await statusOf(get('/models/tiny.gguf', { bind, headers: bearer }))).toBe(200);
   });
 
-  it('are served with the cookie that this process issued for the bearer token', async () => {
-    const pages = open();
-    const door = (headers: Record<string, string>) =>
-      get('/console/door', { pages, bind, method: 'POST', headers });
-    await expect(door({})).rejects.toThrow(HttpError);
-    await expect(door({ authorization: 'Bearer wrong' })).rejects.toThrow(HttpError);
-    await expect(door({ ...bearer, origin: 'http://elsewhere' })).rejects.toThrow(/another origin/);
-    await expect(door({ ...bearer, origin: 'null' })).rejects.toThrow(/another origin/);
-    const given = (await door({ ...bearer, origin: 'http://host:8080' }))?.headers.get('set-cookie') ?? '';
-    expect(given).toMatch(/; HttpOnly; SameSite=Strict$/);
-    expect(given).not.toContain(token);
-    const cookie = given.split(';')[0] ?? '';
-    expect(await statusOf(get('/console/lab', { pages, bind, headers: { cookie: `a=b; ${cookie}` } }))).toBe(
-      200,
-    );
-    expect(await statusOf(get('/console/lab', { bind, headers: { cookie } }))).toBe(401);
-    expect(await statusOf(get('/console/lab', { pages, bind, headers: { cookie: `${cookie}x` } }))).toBe(401);
+  it('are served where the caller is known, by a token or a session', async () => {
+    const sessions = new BrowserSessions({ name: 'session', isTls: false });
+    const access = new Access({ bind, bearerHash: hashSecret(token), operatorHash: undefined, sessions });
+    const { cookie } = sessions.start(new Headers({ host: 'host:8080' }), token);
+    const look = (headers: Record<string, string>) =>
+      statusOf(get('/console', { access, headers: { host: 'host:8080', ...headers } }));
+    expect(await look({ cookie: `a=b; ${cookie}` })).toBe(200);
+    expect(await look({ cookie: `${cookie.split(';')[0]}x` })).toBe(401);
   });
 
-  const door = (headers: Record<string, string>, more: Asking = {}) =>
-    get('/console/door', { bind, method: 'POST', ...more, headers: { ...bearer, ...headers } });
-  const cookieOf = (answer: Response | undefined) =>
-    (answer?.headers.get('set-cookie') ?? '').split(';')[0] ?? '';
-
-  it('are refused for a cookie whose token was revoked', async () => {
-    const pages = open();
-    const peers = new Set(['friend']);
-    const access = new Access({
-      bind,
-      bearerHash: hashSecret(token),
-      operatorHash: undefined,
-      findPeer: async (given) => (peers.has(given) ? { name: given, scope: null } : undefined),
-    });
-    const cookie = cookieOf(await door({ authorization: 'Bearer friend' }, { pages, access }));
-    const look = () => statusOf(get('/console', { pages, access, headers: { cookie } }));
-    expect(await look()).toBe(200);
-    peers.delete('friend');
-    expect(await look()).toBe(401);
-  });
-
-  it('are served although another host of the same name, or another page of it, set cookies', async () => {
-    const pages = open();
-    const cookie = cookieOf(await door({}, { pages }));
-    const [name = ''] = cookie.split('=');
-    const planted = `${name}=planted; ${cookie}; ${name}=`;
-    expect(await statusOf(get('/console', { pages, bind, headers: { cookie: planted } }))).toBe(200);
-    const other = cookieOf(await door({}, { at: 'http://host:8081' }));
-    expect(other.split('=')[0]).not.toBe(name);
-  });
-
-  it('are served behind an https proxy that forwards its port', async () => {
-    const behind = { at: 'http://host:443' };
-    expect(await statusOf(door({ origin: 'https://host' }, behind))).toBe(204);
-    await expect(door({ origin: 'https://host:444' }, behind)).rejects.toThrow(/another origin/);
-    await expect(door({ origin: 'http://host' }, behind)).rejects.toThrow(/another origin/);
-    await expect(door({ origin: 'file://' }, behind)).rejects.toThrow(/another origin/);
-  });
-
-  it('drop the oldest session where there are too many', async () => {
-    const pages = open();
-    const first = cookieOf(await door({}, { pages }));
-    const second = cookieOf(await door({}, { pages }));
-    for (let more = 0; more < 255; more++) await door({}, { pages });
-    expect(await statusOf(get('/console', { pages, bind, headers: { cookie: first } }))).toBe(401);
-    expect(await statusOf(get('/console', { pages, bind, headers: { cookie: second } }))).toBe(200);
+  it('name the file of the token to those who may know it, as text', async () => {
+    const page = async (bound: 'loopback' | 'lan', file?: string) => {
+      const request = new Request('http://host:8080/console', { headers: { accept: 'text/html' } });
+      const head = { method: 'GET', path: '/console', headers: request.headers, remoteAddress: undefined };
+      const pages = open(new Map([...files, ['/index.html', '<html><meta name="token-file" content="">']]));
+      const answer = await pages.answer(request, () => accessOf(bound).authenticate(head), file);
+      return (await answer?.text()) ?? '';
+    };
+    const file = '/home/<b>"ann"/bearer.token';
+    const written = '/home/&#60;b&#62;&#34;ann&#34;/bearer.token';
+    expect(await page('lan', file)).toContain(`<code>${written}</code>`);
+    expect(await page('loopback', file)).toContain(`content="${written}"`);
+    expect(await page('lan')).toContain("<code>bearer.token</code> of the host's data directory");
   });
 });

@@ -1,7 +1,9 @@
 import { afterEach, expect, it } from 'vitest';
 import { StoredKernels } from '../../src/feed/index.ts';
 import type { KernelVersion } from '../../src/lab/kernel-history.ts';
-import { acceptedReport } from '../support/scripted-lab.ts';
+import { summarizeBench } from '../../src/lab/bench-records.ts';
+import type { BenchRecord } from '../../src/lab/types.ts';
+import { acceptedReport, scriptedRecord } from '../support/scripted-lab.ts';
 import { Store } from '../../src/store/index.ts';
 import { describeDatabases } from '../support/databases.ts';
 
@@ -49,6 +51,68 @@ describeDatabases('the history of lab kernels', (url) => {
     const again = version('a', Date.now() + 1000);
     await kernels.add(again);
     expect(await kernels.newest()).toEqual([again]);
+  });
+
+  it('finds a registration by its time, also of a rejected kernel, and a name by a digest', async () => {
+    const kernels = new StoredKernels(await open());
+    const first = version('a', 1);
+    const rejected = { ...version('a', 2, 'wrong'), report: { ...first.report, accepted: false } };
+    for (const one of [first, rejected]) await kernels.add(one);
+    expect(await kernels.version('a', first.at)).toEqual(first);
+    expect(await kernels.version('a', rejected.at)).toEqual(rejected);
+    expect(await kernels.version('b', first.at)).toBeUndefined();
+    expect(await kernels.nameOf('sha256:// WGSL')).toBe('a');
+    expect(await kernels.nameOf('sha256:none')).toBeUndefined();
+  });
+
+  it('has finished benches with their raw times, newest first, after those that have none', async () => {
+    const store = await open();
+    const kernels = new StoredKernels(store);
+    const record = (second: number): BenchRecord => ({
+      ...scriptedRecord,
+      id: `bench-${second}`,
+      at: `2026-11-28T00:01:${String(second).padStart(2, '0')}.000Z`,
+    });
+    const observed = {
+      endpoint_id: store.endpointId,
+      model: 'm',
+      kernels: 'a WG=64',
+      verdict: 'faster',
+      method: '',
+      fingerprint: JSON.stringify({ adapter: 'x', kernels: { 'a WG=64': 'sha256:00' } }),
+      baseline_prefill_tps: null,
+      baseline_decode_tps: 10,
+      bound_prefill_tps: null,
+      bound_decode_tps: 20,
+      ratio_low: 1,
+      ratio_high: 4,
+      elapsed_ms: null,
+    };
+    await store.transaction(async (tx) => {
+      for (const [id, at, rounds] of [
+        ['old', '2026-11-27T00:00:00.000Z', 8],
+        ['measured', '2026-11-27T00:00:01.000Z', 1],
+        // What the surface has of a bench that has a record.
+        ['new', '2026-11-28T00:01:30.000Z', 8],
+      ] as const)
+        await tx
+          .insertInto('bench')
+          .values({ ...observed, id, at, rounds })
+          .execute();
+    });
+    expect((await kernels.benchSummaries()).map(({ id }) => id)).toEqual(['new', 'old']);
+    await kernels.addBench(record(1), summarizeBench(record(1)));
+    await kernels.addBench(record(2), summarizeBench(record(2)));
+    const list = await kernels.benchSummaries();
+    expect(list.map(({ id }) => id)).toEqual(['bench-2', 'bench-1', 'old']);
+    expect(list[0]).toEqual(summarizeBench(record(2)));
+    expect(list[2]).toMatchObject({
+      kernels: [{ name: 'a', digest: 'sha256:00' }],
+      decode: { ratio: 2, ci95: { low: 1, high: 4 } },
+      is_complete: false,
+    });
+    expect(await kernels.benchRecord('bench-1')).toEqual(record(1));
+    expect(await kernels.benchRecord('old')).toBeUndefined();
   });
 
   it('finds the benches of a kernel by its name, with and without tuned overrides', async () => {

@@ -1,27 +1,20 @@
 import createClient from 'openapi-fetch';
 import { asFault, Fault, faultOf, invalidResponseFault } from './fault.ts';
 import type { paths } from './schema.d.ts';
-import { bearer } from './token.ts';
+import { hostConnection } from './host-connection.ts';
+import { session } from './session.ts';
 
-/** Sends a request to the host of the page. On a bearer challenge, asks the user for the token and sends it again. */
-export async function fetchWithToken(request: Request): Promise<Response> {
-  const send = (): Promise<Response> => {
-    const copy = request.clone();
-    if (bearer.token !== undefined && !copy.headers.has('authorization'))
-      copy.headers.set('authorization', `Bearer ${bearer.token}`);
-    return fetch(copy);
-  };
-  let used = bearer.token;
-  let response = await send();
-  // Until the token is accepted or the user gives up.
-  while (isBearerChallenge(response)) {
-    if (bearer.token === used && used !== undefined) bearer.refuse();
-    // Otherwise the token was entered in the meantime.
-    if (bearer.token === undefined && (await bearer.requestToken()) === undefined) return response;
-    used = bearer.token;
-    response = await send();
+/** Sends a request to the host of the page. On a bearer challenge, asks the user to sign in and sends it again. */
+export async function fetchSignedIn(request: Request): Promise<Response> {
+  for (;;) {
+    const { version } = session;
+    const response = await fetch(request.clone());
+    if (!isBearerChallenge(response)) return response;
+    // Until the user gives up. The user may have signed in meanwhile.
+    if (session.version === version && !(await session.request())) return response;
+    // An unread body would keep its connection, of which a browser has few.
+    await response.body?.cancel();
   }
-  return response;
 }
 
 /** Whether the response is a bearer challenge; routes with other credentials answer 401, too. */
@@ -29,7 +22,7 @@ const isBearerChallenge = ({ status, headers }: Response): boolean =>
   status === 401 && /^Bearer/i.test(headers.get('www-authenticate') ?? '');
 
 /** Every JSON route of the host, by path: `api.GET('/lab/v1/components')`. Types come from its OpenAPI document. */
-export const api = createClient<paths>({ baseUrl: location.origin, fetch: fetchWithToken });
+export const api = createClient<paths>({ baseUrl: location.origin, fetch: fetchSignedIn });
 
 /** The data of a response. @throws Fault on an error status, no response, or an invalid body */
 export async function unwrap<Data>(
@@ -39,7 +32,7 @@ export async function unwrap<Data>(
   try {
     answer = await request;
   } catch (error) {
-    throw error instanceof SyntaxError ? invalidResponseFault(error) : asFault(error);
+    throw error instanceof SyntaxError ? invalidResponseFault(error) : unansweredFault(error);
   }
   const { data, error, response } = answer;
   if (!response.ok) throw faultOf(response, error);
@@ -54,10 +47,10 @@ export async function unwrap<Data>(
 export async function fetchRaw(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
-    response = await fetchWithToken(new Request(new URL(path, location.origin), init));
+    response = await fetchSignedIn(new Request(new URL(path, location.origin), init));
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw asFault(error);
+    throw unansweredFault(error);
   }
   if (response.ok) return response;
   const text = await response.text();
@@ -68,6 +61,13 @@ export async function fetchRaw(path: string, init: RequestInit = {}): Promise<Re
     // Not JSON: the body stays text.
   }
   throw faultOf(response, body);
+}
+
+/** A request had no response, perhaps because the host is down. */
+function unansweredFault(error: unknown): Fault {
+  const fault = asFault(error);
+  if (fault.status === 0) hostConnection.suspect();
+  return fault;
 }
 
 export { Fault };

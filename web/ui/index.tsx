@@ -1,6 +1,7 @@
 /** Components shared by all views. */
-import { type ComponentProps, type ReactNode, useEffect, useId, useRef } from 'react';
+import { type ComponentProps, type ReactNode, useEffect, useId, useRef, useSyncExternalStore } from 'react';
 import { asFault } from '../api/fault.ts';
+import { hostConnection } from '../api/host-connection.ts';
 import { CopyButton } from './copy.tsx';
 import { escapeInvisible } from './format.ts';
 import css from './parts.module.css';
@@ -165,13 +166,16 @@ export const Loading = ({ what }: { what: string }) => (
 
 /** An error with all its violations, code and request id, and a retry button. */
 export function FaultNote({ error, retry }: { error: unknown; retry?: () => void }) {
+  const isHostDown = useHostDown();
   const { message, code, violations, status, requestId } = asFault(error);
+  // The banner says that the host does not answer, once for the page.
+  if (isHostDown && status === 0) return null;
   // Planes also join the violations into the message; those are shown only once.
   const hasListedViolations =
     violations.length > 0 && violations.every(({ message: text }) => message.includes(text));
   return (
     <div className={css['fault']} role="alert">
-      <strong>{hasListedViolations ? 'The host refused this:' : message}</strong>
+      <strong>{hasListedViolations ? 'The request was refused:' : message}</strong>
       {violations.length > 0 && (
         <ul>
           {violations.map(({ path, message: text }) => (
@@ -199,6 +203,14 @@ export const Badge = ({
   tone?: 'good' | 'warn' | 'bad' | undefined;
   children: ReactNode;
 }) => <span className={classNames(css['badge'], tone && css[tone])}>{children}</span>;
+
+/** Whether the host does not answer. */
+export const useHostDown = (): boolean =>
+  useSyncExternalStore(hostConnection.subscribe, () => hostConnection.isDown);
+
+/** A state that only the host knows: unknown while it does not answer. */
+export const LiveBadge = (props: ComponentProps<typeof Badge>) =>
+  useHostDown() ? <Badge>unknown</Badge> : <Badge {...props} />;
 
 /** Tabs; the arrow keys move between them. */
 export function Tabs<Name extends string>(props: {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { nanodollarsToJson } from '../catalog/bodies.ts';
+import { formatDollars } from '../ledger/money.ts';
 import type { NoticeMembers } from '../../tracing/index.ts';
 import type { Row } from '../store/index.ts';
 import type { Budget } from './types.ts';
@@ -67,7 +68,7 @@ export function noticeText({ reason, budget }: BudgetNotice): string {
   const what =
     reason === 'refused' ? 'refused a request for the first time in this period' : `has reached ${reason} %`;
   const resets = resetsAt === undefined ? '' : `; it allows more at ${resetsAt}`;
-  return `the budget ${id} of the ${owner.kind} ${owner.id} per ${period} ${what}: ${spent} of ${amount} nanodollars are spent, ${held} are held${resets}`;
+  return `the budget ${id} of the ${owner.kind} ${owner.id} per ${period} ${what}: ${formatDollars(spent)} of ${formatDollars(amount)} are spent, ${formatDollars(held)} are held${resets}`;
 }
 
 /** The notice as members of the JSON log. */

@@ -34,7 +34,8 @@ export interface ResponseCacheOptions {
 
 /**
  * Answers by the key of their request, in the database: gateways that share it share the answers. When there are more than the
- * bounds allow, those that were stored first are removed. They may be exceeded by a sixteenth for each gateway.
+ * bounds allow, the oldest ones of the accounts with the most are removed, so that no account pushes out the answers of
+ * others. The bounds may be exceeded by a sixteenth for each gateway.
  */
 export class ResponseCache {
   readonly #options: ResponseCacheOptions;
@@ -106,15 +107,20 @@ export class ResponseCache {
     });
   }
 
-  /** Removes expired answers, and the oldest ones that are above the bounds. */
+  /** Removes expired answers, and the oldest ones of the largest accounts that are above the bounds. */
   async sweep(): Promise<void> {
     const { store, bounds } = this.#options;
     this.#written = { entries: 0, bytes: 0 };
     const { maxEntries, maxBytes } = bounds() ?? { maxEntries: 0, maxBytes: 0 };
     const surplus = sql<{ key: string }>`select key from (
-        select key, row_number() over (order by stored_at desc, key) as place,
-          sum(bytes) over (order by stored_at desc, key) as total
-        from gateway_cache
+        select key, row_number() over (order by own_place, stored_at desc, key) as place,
+          sum(bytes) over (order by own_bytes, stored_at desc, key) as total
+        from (
+          select key, stored_at, bytes,
+            row_number() over (partition by account_id order by stored_at desc, key) as own_place,
+            sum(bytes) over (partition by account_id order by stored_at desc, key) as own_bytes
+          from gateway_cache
+        ) as counted
       ) as placed where place > ${maxEntries} or total > ${maxBytes}`;
     const { rows } = await store.read((db) => surplus.execute(db));
     const expired = await store.read((db) =>

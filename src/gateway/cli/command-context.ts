@@ -11,8 +11,9 @@ import { isPublicPlainHttp } from '../config/remarks.ts';
 import { redactDatabaseUrl } from '../config/redact-database-url.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { AccountRow } from '../ledger/types.ts';
+import { requestRecordSchema, toRequestRecordBody } from '../operator/request-bodies.ts';
 import { adminUrlIn, adminUrlVariable, readAdminAddress } from './admin-address.ts';
-import { AdminApi } from './admin-api.ts';
+import { AdminApi, pathOf } from './admin-api.ts';
 import { AdminLedger } from './admin-ledger.ts';
 import type { RunCommand } from './commands.ts';
 import type { CliEnvironment, GatewayDatabase, OperatorBooks } from './types.ts';
@@ -125,9 +126,11 @@ export async function withBooks(
 ): Promise<void> {
   const address = await findAdminAddress(context);
   if (address) {
-    const ledger = new AdminLedger(new AdminApi(address));
+    const api = new AdminApi(address);
+    const ledger = new AdminLedger(api);
     const place = `in the gateway at ${address.url}; \`account create NAME\` creates one`;
-    await task({ ledger, place, modelNames: () => ledger.modelNames() });
+    const requestRecord = (id: string) => api.send(requestRecordSchema, 'GET', pathOf('requests', id));
+    await task({ ledger, place, requestRecord, modelNames: () => ledger.modelNames() });
     return;
   }
   const file = await readConfigIfPresent(context);
@@ -135,7 +138,12 @@ export async function withBooks(
   const place = describeDatabase(database);
   const modelNames = async () => (await file?.modelNames()) ?? [];
   await openDatabase(context, { database, masterKeys: [], canCreate }, ({ ledger }) =>
-    task({ ledger, place, modelNames }),
+    task({
+      ledger,
+      place,
+      requestRecord: async (id) => toRequestRecordBody(await ledger.requestRecord(id)),
+      modelNames,
+    }),
   );
 }
 

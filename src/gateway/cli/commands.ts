@@ -120,6 +120,12 @@ export const commands = {
     hasAdminApi: true,
     help: 'list budgets and what is spent of them',
   },
+  receipt: {
+    words: ['ID'],
+    flags: [],
+    hasAdminApi: true,
+    help: 'show one request of any key: its hold, its cost and what it moved between accounts',
+  },
   changes: {
     words: [],
     flags: ['account', 'limit'],
@@ -206,7 +212,7 @@ const isCommand = (name: string): name is CommandName => Object.hasOwn(commands,
 export const commandRowOf = (name: CommandName): CommandRow => commands[name];
 
 export type Command =
-  | { readonly name: 'help'; readonly topic: CommandName | undefined }
+  | { readonly name: 'help' /** None: all of the program. */; readonly topics: readonly CommandName[] }
   | { readonly name: 'version' }
   | {
       readonly name: CommandName;
@@ -218,6 +224,10 @@ export type Command =
 export type RunCommand = Extract<Command, { words: readonly string[] }>;
 
 /** Reads a command line. Throws `UsageError` with every fault. */
+/** The commands of a group, such as `key`. */
+const commandsOf = (group: string | undefined): CommandName[] =>
+  commandNames.filter((name) => name.startsWith(`${group} `));
+
 export function parseGatewayArgs(args: readonly string[]): Command {
   const faults: string[] = [];
   /** Words that may be the values of unknown flags. */
@@ -263,10 +273,9 @@ export function parseGatewayArgs(args: readonly string[]): Command {
     switches.add('help');
   }
   const found = commandOf(words);
-  if (switches.has('help')) return { name: 'help', topic: found?.name };
+  if (switches.has('help')) return { name: 'help', topics: found ? [found.name] : commandsOf(words[0]) };
   if (switches.has('version')) return { name: 'version' };
-  if (words.length === 0 && faults.length === 0 && given.size === 0)
-    return { name: 'help', topic: undefined };
+  if (words.length === 0 && faults.length === 0 && given.size === 0) return { name: 'help', topics: [] };
   if (!found) throw new UsageError([...faults, unknownCommand(words)]);
   const { name, rest } = found;
   const ownSwitches = [...switches].filter(isSwitch);

@@ -3,8 +3,9 @@ import { adminTokenVariable } from '../operator/admin-tokens.ts';
 import { adminUrlVariable } from './admin-address.ts';
 import { type CommandName, commandNames, commandRowOf, switchHelp } from './commands.ts';
 import { adminFlags, commonFlags, type FlagName, flags } from './flags.ts';
+import { commandOf } from '../../terminal/program.ts';
 
-const program = 'node dist/gateway.js';
+const program = commandOf('gateway');
 
 const toHelpRow = (name: FlagName): readonly [string, string] => [
   `--${name} ${flags[name].value}`,
@@ -18,19 +19,31 @@ const commonRows: readonly (readonly [string, string])[] = [
   ['-v, --version', 'print the version and exit'],
 ];
 
-export function gatewayHelp(version: string, topic: CommandName | undefined): string {
-  return [...(topic === undefined ? overviewHelp(version) : commandHelp(topic)), ''].join('\n');
+/** @param topics the commands to describe; none: the program */
+export function gatewayHelp(version: string, topics: readonly CommandName[]): string {
+  const [first, ...others] = topics;
+  const lines =
+    first === undefined
+      ? overviewHelp(version)
+      : others.length === 0
+        ? commandHelp(first)
+        : [...commandTable(topics), '', `Options of one: ${program} ${first} --help`];
+  return [...lines, ''].join('\n');
 }
 
-const overviewHelp = (version: string): string[] => [
-  `lathe gateway ${version}: one API key for many providers, with a receipt for every request`,
-  '',
+const commandTable = (names: readonly CommandName[]): string[] => [
   `Usage: ${program} COMMAND [options]`,
   '',
   'Commands:',
   ...formatTable(
-    commandNames.map((name) => [[name, ...commandRowOf(name).words].join(' '), commandRowOf(name).help]),
+    names.map((name) => [[name, ...commandRowOf(name).words].join(' '), commandRowOf(name).help]),
   ),
+];
+
+const overviewHelp = (version: string): string[] => [
+  `lathe gateway ${version}: one API key for many providers, with a receipt for every request`,
+  '',
+  ...commandTable(commandNames),
   '',
   'Options of every command:',
   ...formatTable(commonRows),

@@ -26,10 +26,12 @@ import {
   listProviders,
   reloadGateway,
 } from './provider-commands.ts';
+import { showReceipt } from './receipt-command.ts';
 import { serve } from './serve-command.ts';
 import { showUsage } from './usage-command.ts';
 import type { CommandContext } from './command-context.ts';
 import type { CliEnvironment } from './types.ts';
+import { commandOf } from '../../terminal/program.ts';
 
 const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) => Promise<void>>> = {
   serve,
@@ -48,6 +50,7 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'budget set': setBudget,
   'budget remove': removeBudget,
   'budget list': listBudgets,
+  receipt: showReceipt,
   changes: listChanges,
   usage: showUsage,
   'ledger audit': auditLedger,
@@ -83,7 +86,7 @@ export async function gatewayMain(environment: CliEnvironment): Promise<void> {
     for (const line of usage ? error.faults : [errorMessage(error)])
       environment.stderr.write(`lathe: ${printable(line)}\n`);
     if (usage) {
-      const words = ['node dist/gateway.js', commandNamed(environment.args), '--help'];
+      const words = [commandOf('gateway'), commandNamed(environment.args), '--help'];
       environment.stderr.write(`See: ${words.filter((word) => word !== undefined).join(' ')}\n`);
     }
     environment.exit(usage ? 2 : isNoAnswer(error) ? 3 : 1);
@@ -94,7 +97,7 @@ async function run(environment: CliEnvironment): Promise<void> {
   const command = parseGatewayArgs(environment.args);
   switch (command.name) {
     case 'help':
-      environment.stdout.write(gatewayHelp(await environment.version(), command.topic));
+      environment.stdout.write(gatewayHelp(await environment.version(), command.topics));
       return;
     case 'version':
       environment.stdout.write(`lathe ${await environment.version()}\n`);

@@ -1,10 +1,13 @@
+import type { z } from 'zod';
 import type { Terminal } from '../../cli/progress.ts';
 import type { SignalSource } from '../../terminal/stop-signals.ts';
 import type { RotationResult } from '../access/master-key-rotation.ts';
 import type { CredentialStore } from '../access/types.ts';
 import type { GatewayConfig } from '../config/types.ts';
 import type { AdminTokens } from '../operator/admin-tokens.ts';
+import type { requestRecordSchema } from '../operator/request-bodies.ts';
 import type { KeyChanges, Ledger, NewKey, ShownKey } from '../ledger/types.ts';
+import type { PageFiles } from '../../http/static-files.ts';
 import type { NoticeHandler } from '../../tracing/index.ts';
 import type { RequestLog } from '../serve/request-log.ts';
 
@@ -24,6 +27,8 @@ export interface ServeOptions {
   readonly admin:
     | { readonly host: string; readonly port: number; readonly tokens: AdminTokens | undefined }
     | undefined;
+  /** The web build, with the operator's page. */
+  readonly pages?: PageFiles | undefined;
   /** The log of requests; undefined: none. */
   readonly log: RequestLog | undefined;
   readonly otlpEndpoint: string | undefined;
@@ -86,6 +91,8 @@ export interface OperatorBooks {
   readonly ledger: OperatorLedger;
   /** Where the accounts are, for messages about missing ones. */
   readonly place: string;
+  /** A request of any key. @throws LedgerError where there is none */
+  readonly requestRecord: (requestId: string) => Promise<z.infer<typeof requestRecordSchema>>;
   /** Ids and aliases of the models of the configuration; empty where there is none. */
   readonly modelNames: () => Promise<readonly string[]>;
 }

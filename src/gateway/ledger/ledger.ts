@@ -26,7 +26,7 @@ import {
 import type { CommitEvent, LedgerState } from '../../tracing/index.ts';
 import { readUsage } from '../usage/report.ts';
 import { countUncounted } from '../usage/rollups.ts';
-import { findRequest } from './request-records.ts';
+import { findRequest, findRequestRecord, listRequests, unknownRequest } from './request-records.ts';
 import type { ClaimStatus, Ledger, Reservation, ReserveResult, SettleResult, Settlement } from './types.ts';
 
 export interface LedgerOptions {
@@ -216,6 +216,16 @@ class StoredLedger implements Ledger {
   usage: Ledger['usage'] = (query, maxLines) => readUsage(this.#store, query, maxLines);
   request: Ledger['request'] = (keyId, requestId) =>
     findRequest(this.#store, keyId, toStorableText(requestId));
+  requestRecord: Ledger['requestRecord'] = async (requestId) => {
+    const found = await findRequestRecord(this.#store, toStorableText(requestId));
+    if (!found) throw unknownRequest(requestId);
+    return found;
+  };
+  requests: Ledger['requests'] = ({ before, ...query }) =>
+    listRequests(this.#store, {
+      ...query,
+      ...(before === undefined ? {} : { before: toStorableText(before) }),
+    });
   updateAccount: Ledger['updateAccount'] = (account, changes) => this.#accounts.update(account, changes);
   setAccountDisabled: Ledger['setAccountDisabled'] = (account, isDisabled) =>
     this.#accounts.setDisabled(account, isDisabled);

@@ -11,6 +11,36 @@ export type Nano = bigint;
 /** A request that ended. */
 export type RequestRow = Row<'gateway_requests'>;
 
+/** A request as an operator sees it: its hold while it runs, its row when it ended, and what it moved. */
+export interface RequestRecord {
+  readonly hold: Row<'gateway_holds'> | undefined;
+  readonly row: RequestRow | undefined;
+  readonly entries: readonly LedgerEntry[];
+}
+
+/** One entry of a transaction. */
+export interface LedgerEntry {
+  readonly at: string;
+  /** `settle`, for requests. */
+  readonly kind: string;
+  readonly accountId: string;
+  /** Positive: added to the account. */
+  readonly amount: Nano;
+}
+
+/** Which requests to list. */
+export interface RequestQuery {
+  readonly accountId?: string | undefined;
+  readonly keyId?: string | undefined;
+  /** Only those that failed, were cut off, refused, or whose gateway died. */
+  readonly hasFailed?: boolean | undefined;
+  /** Only those that ended then or later: RFC 3339 in UTC. */
+  readonly since?: string | undefined;
+  /** The id of a request: only those before it. */
+  readonly before?: string | undefined;
+  readonly limit: number;
+}
+
 export interface Reservation {
   readonly requestId: string;
   readonly accountId: string;
@@ -264,6 +294,10 @@ export interface Ledger {
    * @returns undefined when the key sent no request with this id, or one that was refused before its price was known
    */
   request(keyId: string, requestId: string): Promise<RequestRow | 'running' | undefined>;
+  /** Finds a request of any key. @throws LedgerError */
+  requestRecord(requestId: string): Promise<RequestRecord>;
+  /** Requests that ended, the newest first. @throws LedgerError where `before` names no request */
+  requests(query: RequestQuery): Promise<RequestRow[]>;
   /** Sets the budget of a key or an account for a period. It counts requests that are sent from then on. */
   setBudget(budget: NewBudget): Promise<Budget>;
   removeBudget(id: string): Promise<Budget>;

@@ -36,6 +36,7 @@ import {
 import { adminPrefix, answers, refusal } from './admin-answers.ts';
 import { gatewayRoutes } from './gateway-routes.ts';
 import { providerRoutes } from './provider-routes.ts';
+import { requestRoutes } from './request-routes.ts';
 
 type AdminGateway = Pick<Gateway, 'admin' | 'reload' | 'state'>;
 
@@ -64,6 +65,7 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
   const routes = [
     ...gatewayRoutes(gateway),
     ...providerRoutes(gateway.admin),
+    ...requestRoutes(ledger),
     defineRoute({
       method: 'GET',
       path: `${adminPrefix}/accounts`,

@@ -25,15 +25,16 @@ const sha256 = (text: string): Buffer => createHash('sha256').update(text).diges
 /** Shorter tokens could be guessed. */
 const minTokenLength = 24;
 export const adminTokenVariable = 'LATHE_GATEWAY_ADMIN_TOKEN';
-const where = '--admin-token-file';
 
 /**
  * Reads the operators' tokens: from a file with a line `NAME TOKEN` for each operator, or one token from the environment,
  * whose operator is `operator`. Undefined without either. Rejects with `UsageError` with every fault; never repeats a token.
+ * @param where the flag that names the file, for faults
  */
 export async function readAdminTokens(
   path: string | undefined,
   env: Readonly<Record<string, string | undefined>>,
+  where = '--admin-token-file',
 ): Promise<AdminTokens | undefined> {
   const variable = env[adminTokenVariable];
   if (path === undefined) {

@@ -28,7 +28,7 @@ import { CacheSlot, writeCachedAnswer } from './cache-slot.ts';
 import type { Receipt } from './receipt.ts';
 import { type JsonObjectBody, readJsonObject } from './request-body.ts';
 import { ClientGone } from '../../http/error.ts';
-import { readTag } from '../usage/tags.ts';
+import { readTag, tagHeader } from '../usage/tags.ts';
 import { noUsage } from './relay.ts';
 
 /** An authenticated and validated request with the candidates that can serve it. */
@@ -191,7 +191,7 @@ async function admit<Facts extends RequestFacts>(
     maxTokensOf,
     idempotency: parsed.idempotency,
     hedgeDelayMs: parsed.hedgeDelayMs,
-    tag: services.tags.admit(caller.key.id, readTag(wire, received.value)),
+    tag: services.tags.admit(caller.key.id, readTag(wire, received.value, incoming.header(tagHeader))),
     onTokens: permit.countTokens,
   };
   const cacheSlot = CacheSlot.open(services, incoming, {

@@ -111,7 +111,8 @@ export class CacheSlot {
       body,
       provider: model.provider.id,
       pricingIdentity: model.price.identity,
-      costNanodollars: cost.total,
+      // A hedge is a cost of that request alone.
+      costNanodollars: cost.total - (cost.components.hedge ?? 0n),
     };
     this.#services.cache.put(this.#entry, answer);
   }

@@ -13,8 +13,20 @@ const closeTimeoutMs = 500;
 
 /** Runs the gateway as a service of its own. Resolves when the port is bound and the database is open. */
 export async function serveGateway(options: ServeOptions): Promise<RunningGateway> {
-  const { config, readConfig, database, host, port, env, version, admin, log, otlpEndpoint, onNotice } =
-    options;
+  const {
+    config,
+    readConfig,
+    database,
+    host,
+    port,
+    env,
+    version,
+    admin,
+    pages,
+    log,
+    otlpEndpoint,
+    onNotice,
+  } = options;
   const onFault = (where: string, error: unknown) =>
     onNotice(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
   const telemetry = await openTelemetry({
@@ -51,7 +63,7 @@ export async function serveGateway(options: ServeOptions): Promise<RunningGatewa
     const adminListener =
       admin &&
       metrics &&
-      (await listenForOperator(admin, { gateway, metrics, tokens: admin.tokens, version, onFault }));
+      (await listenForOperator(admin, { gateway, metrics, tokens: admin.tokens, pages, version, onFault }));
     if (adminListener) listeners.push(adminListener);
     const listener = await listen(gateway.app, { host, port });
     listeners.push(listener);

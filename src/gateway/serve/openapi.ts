@@ -58,6 +58,8 @@ const pricedHeaders = {
     .describe('Cost ceiling in nanodollars: a request that could cost more gets 402 before the model runs.'),
   'x-svc-hedge':
     'Time such as 300ms, after which a second deployment is asked if no answer began. The first answer is used. Only for models that allow it.',
+  'x-svc-tag':
+    'Tag in usage reports, in place of the end user that the body names. At most 128 characters are kept.',
   'x-svc-fallback-models': 'Up to three fallback model ids, separated by commas.',
   'x-svc-cache': z
     .enum(['on', 'off', 'refresh'])

@@ -10,18 +10,27 @@ const maxTags = 10_000;
 /** The tag of requests whose own tag is one too many. */
 export const otherTag = '(other)';
 
+/** The request header with a tag. */
+export const tagHeader = 'x-svc-tag';
+
 /**
- * The end user that a request names: `user` or `safety_identifier` of OpenAI's wires, `metadata.user_id` of the messages wire.
- * @returns '' if it names none
+ * The tag of a request: that of the header, else the end user that the body names: `user` or `safety_identifier` of OpenAI's
+ * wires, `metadata.user_id` of the messages wire.
+ * @param header value as Node reads it, one character for each byte; it is taken as UTF-8
+ * @returns '' if there is none
  */
-export function readTag(wire: string, body: Json): string {
+export function readTag(wire: string, body: Json, header?: string): string {
+  const tag = header === undefined ? '' : toTag(Buffer.from(header, 'latin1').toString());
+  if (tag !== '') return tag;
   const { metadata } = body;
   const named =
     wire === 'messages'
       ? isRecord(metadata) && metadata['user_id']
       : (body['user'] ?? body['safety_identifier']);
-  return typeof named === 'string' ? printable(named.trim()).slice(0, maxTagLength).toWellFormed() : '';
+  return typeof named === 'string' ? toTag(named) : '';
 }
+
+const toTag = (text: string): string => printable(text.trim()).slice(0, maxTagLength).toWellFormed();
 
 /**
  * Limits the number of different tags, because each has rows of its own in the usage. Every gateway counts for itself, so several

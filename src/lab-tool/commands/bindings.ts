@@ -5,6 +5,7 @@ import { graphLines, partsLines } from '../graph-text.ts';
 import { groupByLayer } from '../layer-groups.ts';
 import type { BindOutcome } from '../../lab/types.ts';
 import { printable } from '../../terminal/printable.ts';
+import { commandOf } from '../../terminal/program.ts';
 
 type Drift = NonNullable<BindOutcome['drift']>;
 
@@ -53,7 +54,7 @@ const apartLines = ({
   after > before
     ? [
         `${after} dispatches a token, ${before} before: the built-in kernels fused these components with their neighbours, and`,
-        'that counts in a bench. A kernel for a whole span keeps them together: node dist/lab.js graph lists spans.',
+        `that counts in a bench. A kernel for a whole span keeps them together: ${commandOf('lab')} graph lists spans.`,
       ]
     : [];
 

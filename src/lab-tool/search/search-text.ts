@@ -5,6 +5,7 @@ import { benchSummary } from '../bench-text.ts';
 import { formatAmount, formatDuration, pluralize } from '../figures.ts';
 import type { SearchOutcome } from './run-search.ts';
 import { type Attempt, type AttemptVerdict, benchedVerdicts } from './types.ts';
+import { commandOf } from '../../terminal/program.ts';
 
 const styleOf = (verdict: AttemptVerdict): Style =>
   verdict === 'faster' ? 'good' : (benchedVerdicts as readonly string[]).includes(verdict) ? 'note' : 'bad';
@@ -64,6 +65,6 @@ export function outcomeLines(
     ...(isBetter !== true && verdict === 'faster' && before ? benchSummary(before, look) : []),
     config === undefined
       ? `no config is saved; --force saves the best kernel, and ${printable(journal)} has its source`
-      : `saved as the config ${printable(config)}; bind it with: node dist/host.js --gpu --kernels ${printable(config)}`,
+      : `saved as the config ${printable(config)}; bind it with: ${commandOf('host')} --gpu --kernels ${printable(config)}`,
   ];
 }

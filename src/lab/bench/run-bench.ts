@@ -101,6 +101,7 @@ export async function runBench(
       decode: roundTo5Decimals(overallDecode.ratio - 1),
     },
     ratio_ci95: [overallDecode.ci95.low, overallDecode.ci95.high],
+    control: overallDecode.control,
     verdict: overallDecode.verdict,
     rounds,
     method:

@@ -44,25 +44,64 @@ export function estimateRatio(
 ): Estimate & { readonly control: Estimate } {
   const rounds = series[0]?.bound.length ?? 0;
   if (rounds === 0) throw new Error('estimateRatio: expected at least one round, got none');
-  const ratios = series.map(({ baseline, bound, control }) =>
-    sortedLogs([...ratiosOf(baseline, bound), ...ratiosOf(control, bound)], rounds),
-  );
+  const ratios = boundLogs(series, rounds);
   const controls = series.map(({ baseline, control }) => sortedLogs(ratiosOf(baseline, control), rounds));
-
-  const onceEach = new Uint16Array(rounds).fill(1);
-  const counts = new Uint16Array(rounds);
   const resampled = { ratios: new Float64Array(resamples), controls: new Float64Array(resamples) };
-  for (let n = 0; n < resamples; n++) {
-    counts.fill(0);
-    for (let k = 0; k < rounds; k++) (counts[randomInteger(random, rounds)] as number) += 1;
+  resampleRounds({ rounds, resamples, random }, (n, counts) => {
     resampled.ratios[n] = meanOfMedians(ratios, counts);
     resampled.controls[n] = meanOfMedians(controls, counts);
-  }
+  });
+  const onceEach = new Uint16Array(rounds).fill(1);
   const tail = widenedTail(rounds);
   return {
     ...estimate(meanOfMedians(ratios, onceEach), resampled.ratios, tail),
     control: estimate(meanOfMedians(controls, onceEach), resampled.controls, tail),
   };
+}
+
+/**
+ * Ratio of the ratios of two benches, `after` divided by `before`, with a 95% interval. Each is relative to the baseline of its own
+ * bench, so a machine that is slower at one of the times does not change it. The rounds of the two are resampled
+ * independently.
+ */
+export function estimateChange(
+  before: readonly PairedTimes[],
+  after: readonly PairedTimes[],
+  random: Random,
+  resamples = 2000,
+): Estimate {
+  const arms = [before, after].map((series) => {
+    const rounds = series[0]?.bound.length ?? 0;
+    if (rounds === 0) throw new Error('estimateChange: expected at least one round, got none');
+    const logs = boundLogs(series, rounds);
+    const resampled = new Float64Array(resamples);
+    resampleRounds({ rounds, resamples, random }, (n, counts) => {
+      resampled[n] = meanOfMedians(logs, counts);
+    });
+    return { rounds, log: meanOfMedians(logs, new Uint16Array(rounds).fill(1)), resampled };
+  });
+  const [first, second] = arms as [(typeof arms)[number], (typeof arms)[number]];
+  const changes = second.resampled.map((log, n) => log - (first.resampled[n] as number));
+  return estimate(second.log - first.log, changes, widenedTail(Math.min(first.rounds, second.rounds)));
+}
+
+/** Logarithms of `baseline / bound` and `control / bound`, pooled, of each measurement. */
+const boundLogs = (series: readonly PairedTimes[], rounds: number): Logs[] =>
+  series.map(({ baseline, bound, control }) =>
+    sortedLogs([...ratiosOf(baseline, bound), ...ratiosOf(control, bound)], rounds),
+  );
+
+/** @param use called with the number of times that each round was drawn */
+function resampleRounds(
+  { rounds, resamples, random }: { rounds: number; resamples: number; random: Random },
+  use: (n: number, counts: Uint16Array) => void,
+): void {
+  const counts = new Uint16Array(rounds);
+  for (let n = 0; n < resamples; n++) {
+    counts.fill(0);
+    for (let k = 0; k < rounds; k++) (counts[randomInteger(random, rounds)] as number) += 1;
+    use(n, counts);
+  }
 }
 
 /** Logarithms in ascending order, with the round of each. */

@@ -2,12 +2,12 @@ import type { BenchVerdict } from '../types.ts';
 import type { Estimate } from './statistics.ts';
 
 /** Smaller effects are not reported. */
-const minEffect = 0.01;
+export const minEffect = 0.01;
 /** With fewer rounds, even unanimous results can be chance: 2 / 2^5 is more than 5%. */
 export const minRounds = 6;
 
 /** Log ratio that an interval must exclude: the measured difference between equal arms, at least 1%. */
-function noiseFloor({ ratio, ci95 }: Estimate): number {
+export function noiseFloor({ ratio, ci95 }: Estimate): number {
   const [measured, low, high] = [ratio, ci95.low, ci95.high].map((one) => Math.log(one)) as [
     number,
     number,

@@ -6,7 +6,10 @@ import type { Engine } from '../../engine/index.ts';
 import type { Store } from '../../store/index.ts';
 import { withHttpErrors } from '../agent/plane.ts';
 import { hostError } from '../error-schema.ts';
+import type { BrowserSessions } from '../../http/browser-sessions.ts';
 import { hostEnvelope } from '../../http/error.ts';
+import { sessionRoutes } from '../../http/session-routes.ts';
+import { changesRoute, type ChangesOptions } from './changes.ts';
 import type { ModelStore } from '../model-store.ts';
 import type { Resident } from '../resident.ts';
 import { defineRoute, type Plane } from '../../http/route.ts';
@@ -24,8 +27,14 @@ export interface HostPlaneOptions {
   readonly version: string;
   readonly endpointId: string;
   readonly capabilities: readonly string[];
+  /** What changes on the host. Absent: there is no stream of changes. */
+  readonly changes?: Pick<ChangesOptions, 'bus' | 'draining'> | undefined;
+  /** Sessions of browsers. Absent: browsers cannot sign in. */
+  readonly sessions?: BrowserSessions | undefined;
   /** The stored models, and the memory for models in bytes, where it is known. Absent: they are not listed. */
   readonly models?: { readonly store: ModelStore; readonly memoryBytes: () => number | undefined };
+  /** Port of the gateway's operator listener on loopback; undefined: it has none. */
+  readonly gatewayAdminPort?: () => number | undefined;
   /** Undefined on a host without the agent plane. */
   readonly agent?: HostAgentData | undefined;
 }
@@ -65,7 +74,8 @@ const noPlannerDisclosure = {
 };
 
 export function createHostPlane(options: HostPlaneOptions): Plane {
-  const { resident, served, version, endpointId, capabilities, agent, models } = options;
+  const { resident, served, version, endpointId, capabilities, agent, models, sessions, changes } = options;
+  const { gatewayAdminPort } = options;
   const getInfo = defineRoute({
     method: 'GET',
     path: '/host/v1/info',
@@ -74,6 +84,7 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
     responses: { 200: { description: 'The card.', content: { 'application/json': substrateInfo } } },
     handle() {
       const { engine, embeddingModel } = resident;
+      const adminPort = gatewayAdminPort?.();
       const info: SubstrateInfo = {
         protocol_version: contractVersion,
         contract_version: contractVersion,
@@ -97,6 +108,7 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
               ...replacedKernels(engine),
             }
           : null,
+        ...(adminPort === undefined ? {} : { gateway_admin_port: adminPort }),
         completions_served: served.completions,
       };
       return Response.json(info);
@@ -140,6 +152,8 @@ export function createHostPlane(options: HostPlaneOptions): Plane {
       getInfo,
       getHealth,
       getTelemetry,
+      ...(changes ? [changesRoute({ ...changes, endpointId })] : []),
+      ...(sessions ? sessionRoutes('/host/v1/session', sessions) : []),
       ...(models ? [hostModelsRoute(resident, models)] : []),
       ...(agent ? servedRoutes({ ...agent, resident }) : []),
     ]),

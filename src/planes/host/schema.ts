@@ -51,6 +51,10 @@ export const substrateInfo = z
           ),
       })
       .nullable(),
+    gateway_admin_port: z
+      .int()
+      .optional()
+      .describe("Port on loopback of the gateway's operator: its page and admin API; absent: none."),
     completions_served: count,
   })
   .meta({ id: 'SubstrateInfo' });

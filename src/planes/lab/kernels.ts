@@ -9,6 +9,7 @@ import {
   deleted,
   formatNames,
   kernelRegistration,
+  kernelVersion,
   kernelVersions,
   labGraph,
   labKernel,
@@ -160,14 +161,32 @@ export function kernelRoutes(resident: Resident) {
     path: '/lab/v1/kernels/{name}/versions',
     operationId: 'listLabKernelVersions',
     summary: 'List the registrations of a kernel',
-    description: 'With sources and benches, also of earlier processes.',
-    params: nameParam,
+    description:
+      'With sources and benches, also of earlier processes. Registrations that the gate rejected are among them: the newest 200 of a name are kept.',
+    params: { name: 'Name of a kernel, or the digest (`sha256:...`) of one of its registrations.' },
     responses: {
       200: { description: 'The versions.', content: { 'application/json': kernelVersions } },
       404: errorResponse('No kernel has or had this name.'),
     },
     handle: async ({ params }) =>
       Response.json(await withHttpErrors(() => resident.requireLab().versions(params['name'] ?? ''))),
+  });
+
+  const getVersion = defineRoute({
+    method: 'GET',
+    path: '/lab/v1/kernels/{name}/versions/{at}',
+    operationId: 'getLabKernelVersion',
+    summary: 'Get a registration of a kernel with its report',
+    description: 'Also of a kernel that the gate rejected, that was replaced, or that was deleted.',
+    params: { ...nameParam, at: 'When it was registered, as the list of versions has it.' },
+    responses: {
+      200: { description: 'The registration.', content: { 'application/json': kernelVersion } },
+      404: errorResponse('No kernel has this name, or it was not registered then.'),
+    },
+    handle: async ({ params }) =>
+      Response.json(
+        await withHttpErrors(() => resident.requireLab().version(params['name'] ?? '', params['at'] ?? '')),
+      ),
   });
 
   const deleteKernel = defineRoute({
@@ -252,6 +271,7 @@ export function kernelRoutes(resident: Resident) {
     getStub,
     getKernel,
     listVersions,
+    getVersion,
     deleteKernel,
     bindKernel,
     unbindKernels,

@@ -2,8 +2,10 @@ import { raceAbort } from '../../util/race-abort.ts';
 import {
   benchCancelled,
   type BenchProgress,
+  benchRecord,
   benchRequest,
   benchResult,
+  benchSummaries,
   parityMode,
   parityRunResult,
   runningBenches,
@@ -111,6 +113,33 @@ export function measureRoutes(resident: Resident) {
     },
   });
 
+  const listFinished = defineRoute({
+    method: 'GET',
+    path: '/lab/v1/benches',
+    operationId: 'listFinishedLabBenches',
+    summary: 'List the finished benches',
+    description:
+      'Also of earlier processes. The newest 200 are kept with their raw times. A bench of one round is not listed.',
+    responses: { 200: { description: 'The benches.', content: { 'application/json': benchSummaries } } },
+    handle: async () =>
+      Response.json({ benches: await withHttpErrors(() => resident.requireLab().finishedBenches()) }),
+  });
+
+  const getFinished = defineRoute({
+    method: 'GET',
+    path: '/lab/v1/benches/{id}',
+    operationId: 'getFinishedLabBench',
+    summary: 'Get a finished bench',
+    description: 'With its result, its machine, what was bound, and the raw times of all rounds.',
+    params: { id: 'Of GET /lab/v1/benches.' },
+    responses: {
+      200: { description: 'The bench.', content: { 'application/json': benchRecord } },
+      404: { description: 'No such bench is stored.', content: { 'application/json': hostError } },
+    },
+    handle: async ({ params }) =>
+      Response.json(await withHttpErrors(() => resident.requireLab().finishedBench(params['id'] ?? ''))),
+  });
+
   return [
     getParityMode,
     createSetModeRoute('PUT', 'setLabParityMode', 'Set the parity mode for later registrations'),
@@ -119,5 +148,7 @@ export function measureRoutes(resident: Resident) {
     runBench,
     listBenches,
     cancelBench,
+    listFinished,
+    getFinished,
   ];
 }

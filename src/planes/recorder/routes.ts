@@ -14,6 +14,7 @@ import { ingestAnswer, ingestLimits, ingestRequest } from './ingest-schema.ts';
 import { refusePeers } from './owner-only.ts';
 import { racksRoutes } from './racks-routes.ts';
 import { withHttpErrors } from './http-errors.ts';
+import { commandOf } from '../../terminal/program.ts';
 
 const tokenHeader = 'x-svc-write-token';
 const rackQuery = { rack: `Only this rack: ${racks.join(', ')}.` };
@@ -32,8 +33,7 @@ export function createRecorderPlane(recorder: RecorderService): Plane {
     path: '/recorder/v1/grants',
     operationId: 'listGrants',
     summary: 'List grants and write tokens, newest first',
-    description:
-      'Grants and write tokens are created on the command line: `node dist/host.js recorder grant`.',
+    description: `Grants and write tokens are created on the command line: \`${commandOf('host')} recorder grant\`.`,
     query: rackQuery,
     beforeBody: refusePeers,
     responses: {

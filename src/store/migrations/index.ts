@@ -9,6 +9,7 @@ import { up as webhooks } from './007-webhooks.ts';
 import { up as nestedWorkflows } from './008-nested-workflows.ts';
 import { up as calls } from './009-calls.ts';
 import { up as responses } from './010-responses.ts';
+import { up as labBenches } from './011-lab-benches.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -22,4 +23,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '008-nested-workflows': { up: nestedWorkflows },
   '009-calls': { up: calls },
   '010-responses': { up: responses },
+  '011-lab-benches': { up: labBenches },
 };

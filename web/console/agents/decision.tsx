@@ -23,8 +23,6 @@ export function Decision({ id }: { id: string }) {
   const change = useQuery({
     queryKey: ['pending', id],
     queryFn: () => unwrap(api.GET('/agent/v1/pending/{id}', { params })),
-    refetchInterval: ({ state: { data } }) =>
-      data?.state === 'staged' || data?.state === 'applying' ? 2000 : false,
   });
   const refresh = () =>
     Promise.all(

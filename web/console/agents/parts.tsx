@@ -3,7 +3,7 @@ import { Link, useLocation } from 'wouter';
 import type { Fault } from '../../api/fault.ts';
 import { CopyButton, inSentence } from '../../ui/copy.tsx';
 import { formatRelativeTime, formatMs, formatTime } from '../../ui/format.ts';
-import { Badge } from '../../ui/index.tsx';
+import { Badge, LiveBadge, useHostDown } from '../../ui/index.tsx';
 import css from './agents.module.css';
 import { useTimedText } from './clock.ts';
 import type { Session, Tool, WaitingOn } from './schemas.ts';
@@ -60,10 +60,10 @@ const stateTone = (state: State): 'good' | 'warn' | 'bad' | undefined => {
 };
 
 export const StateBadge = ({ state, waitingOn }: { state: State; waitingOn?: WaitingOn | undefined }) => {
-  if (waitingOn === undefined) return <Badge tone={stateTone(state)}>{state}</Badge>;
+  if (waitingOn === undefined) return <LiveBadge tone={stateTone(state)}>{state}</LiveBadge>;
   return (
     <span className={css['names']}>
-      <Badge tone="warn">{state}</Badge> waiting for {waitingTexts[waitingOn]}
+      <LiveBadge tone="warn">{state}</LiveBadge> waiting for {waitingTexts[waitingOn]}
     </span>
   );
 };
@@ -116,11 +116,15 @@ export function SubNav({
 }
 
 /** Notice that an event stream reconnects. */
-export const ReconnectNotice = ({ fault }: { fault: Fault | undefined }) => (
-  <p role="status" className={`${css['quiet']} ${css['live']}`}>
-    {fault && `The connection was lost (${fault.message}). Reconnecting; no events are lost.`}
-  </p>
-);
+export const ReconnectNotice = ({ fault }: { fault: Fault | undefined }) => {
+  // While the host is down, the banner says so.
+  const isDown = useHostDown();
+  return (
+    <p role="status" className={`${css['quiet']} ${css['live']}`}>
+      {fault && !isDown && `The connection was lost (${fault.message}). Reconnecting; no events are lost.`}
+    </p>
+  );
+};
 
 /** A labelled `select` for a filter. */
 export function FilterSelect(props: {

@@ -1,7 +1,7 @@
 import { Link } from 'wouter';
 import { CopyButton } from '../../ui/copy.tsx';
 import { formatMs, formatNumber } from '../../ui/format.ts';
-import { Badge } from '../../ui/index.tsx';
+import { Badge, LiveBadge } from '../../ui/index.tsx';
 import css from './agents.module.css';
 import { consolePath, ValueView } from './parts.tsx';
 import { type LogBlock, summarizeArguments, type TurnLogData } from './turn-log-data.ts';
@@ -83,7 +83,7 @@ function Call({ call, result, output, staged }: Extract<LogBlock, { kind: 'call'
               {result.ok ? (staged ? 'staged' : 'done') : 'refused or failed'}
             </Badge>
           ) : (
-            <Badge>running</Badge>
+            <LiveBadge>running</LiveBadge>
           )}
         </summary>
         <div className={css['callBody']}>

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'react';
-import { sleep } from '../../../src/util/sleep.ts';
 import type { Fault } from '../../api/fault.ts';
+import { hostConnection } from '../../api/host-connection.ts';
 import { fetchRaw } from '../../api/client.ts';
 import { followEvents } from './follow-events.ts';
 
@@ -59,7 +59,7 @@ export function useEvents<Event extends { readonly seq: number }>(
         disconnectFault = fault;
         publish();
       },
-      pause: sleep,
+      pause: (ms) => hostConnection.pause(ms),
     }).then(() => publish(), publish);
     return () => {
       stop.abort();

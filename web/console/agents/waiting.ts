@@ -1,6 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
 import { api, unwrap } from '../../api/client.ts';
-import { asFault } from '../../api/fault.ts';
 
 /** Counts of what waits for a person. */
 export interface WaitingCounts {
@@ -11,14 +10,12 @@ export interface WaitingCounts {
 }
 
 /**
- * What waits for a person; undefined until it is known. Polling stops where the token is missing, so that a dismissed
- * sign-in dialog does not open again.
+ * What waits for a person; undefined until it is known.
  */
 export const useWaiting = () =>
   useQuery({
     queryKey: ['waiting'],
     retry: false,
-    refetchInterval: ({ state: { error } }) => (error && asFault(error).status === 401 ? false : 5000),
     queryFn: async (): Promise<WaitingCounts> => {
       const [changes, { sessions }] = await Promise.all([
         unwrap(api.GET('/agent/v1/pending')),

@@ -3,6 +3,7 @@ import { Component, type ReactNode, Suspense } from 'react';
 import { Link, Redirect, Route, Switch, useLocation, useSearch } from 'wouter';
 import { Button, Empty, FaultNote, Loading, Page } from '../../ui/index.tsx';
 import { Home } from '../views/home/index.tsx';
+import { HostBanner } from './host-banner.tsx';
 import { Navigation } from './navigation.tsx';
 import css from './shell.module.css';
 import { SignInDialog } from './sign-in-dialog.tsx';
@@ -21,6 +22,7 @@ export function App() {
       </a>
       <Navigation />
       <main id="main" className={css['main']} tabIndex={-1}>
+        <HostBanner />
         {/* The key resets the error state when the view changes. */}
         <ErrorBoundary
           key={view}

@@ -1,6 +1,8 @@
-import { useEffect, useState } from 'react';
+import { useEffect, useState, useSyncExternalStore } from 'react';
 import { Link, useLocation } from 'wouter';
+import { session } from '../../api/session.ts';
 import { useWaiting } from '../agents/waiting.ts';
+import { GatewayLink } from './gateway-link.tsx';
 import { PaletteButton } from './palette-button.tsx';
 import css from './shell.module.css';
 import { saveTheme, type Theme, savedTheme } from '../../ui/theme.ts';
@@ -19,6 +21,8 @@ export function Navigation() {
     document.addEventListener('keydown', closeOnEscape);
     return () => document.removeEventListener('keydown', closeOnEscape);
   }, []);
+  const isSignedIn = useSyncExternalStore(session.subscribe, () => session.isSignedIn);
+  const [isSignOutFailed, setSignOutFailed] = useState(false);
   const waiting = useWaiting().data;
   const counts: Readonly<Record<string, number | undefined>> = {
     pending: waiting?.pending,
@@ -65,8 +69,24 @@ export function Navigation() {
           </div>
         ))}
         <div className={css['foot']}>
+          <GatewayLink />
           <a href="/docs">API reference</a>
           <a href="/demo/">Browser demo</a>
+          {isSignedIn && (
+            <button
+              type="button"
+              className={css['signOut']}
+              onClick={() =>
+                void session.signOut().then(
+                  () => window.location.reload(),
+                  () => setSignOutFailed(true),
+                )
+              }
+            >
+              Sign out
+            </button>
+          )}
+          {isSignOutFailed && <p role="alert">The host does not answer. You are still signed in.</p>}
           <label>
             Theme{' '}
             <select

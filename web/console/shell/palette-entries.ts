@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { consolePath } from '../agents/parts.tsx';
 import { api, unwrap } from '../../api/client.ts';
+import { kernelPath } from '../views/lab/kernels/paths.ts';
 import { useParts } from '../views/lab/kernels/queries.ts';
 import { useModels } from '../views/models/queries.ts';
 import type { PaletteEntry } from './palette-search.ts';
@@ -47,7 +48,7 @@ export function usePaletteEntries(): readonly PaletteEntry[] {
       group: 'Registered kernels',
       title: name,
       detail: `${op}, ${state}`,
-      href: `/console/lab/kernels/${encodeURIComponent(op)}`,
+      href: kernelPath(name),
     })),
     ...(runs.data ?? []).map(({ id, workflow, state }) => ({
       group: 'Runs',

@@ -1,7 +1,8 @@
 import { useEffect, useRef } from 'react';
 import { asFault } from '../../api/fault.ts';
-import { bearer } from '../../api/token.ts';
+import { session } from '../../api/session.ts';
 import { Button, Empty, FaultNote } from '../../ui/index.tsx';
+import { TokenFile } from './token-file.tsx';
 
 /**
  * Query options for routes that need the bearer token. Without retries, a dismissed sign-in dialog does not open again.
@@ -33,15 +34,15 @@ export function ProtectedRouteFault({
   // The token may be entered in another part of the page.
   useEffect(() => {
     if (!isTokenMissing) return;
-    return bearer.subscribe(() => {
-      if (bearer.token !== undefined) latestRetry.current();
+    return session.subscribe(() => {
+      if (session.isSignedIn) latestRetry.current();
     });
   }, [isTokenMissing]);
   if (!isTokenMissing) return <FaultNote error={error} retry={retry} />;
   return (
     <Empty title={`A bearer token is required to see ${what}.`}>
       <p>
-        The token is in the file <code>bearer.token</code> of the host's data directory.
+        The token is in <TokenFile />.
       </p>
       <Button kind="primary" onClick={retry}>
         Sign in

@@ -1,22 +1,25 @@
 import { useState, useSyncExternalStore } from 'react';
-import { bearer } from '../../api/token.ts';
+import { session } from '../../api/session.ts';
 import { Button, Dialog, Field } from '../../ui/index.tsx';
+import { TokenFile } from './token-file.tsx';
 
-/** Dialog that asks for the bearer token when a request needs it. The token is kept in memory only. */
+/** Dialog that asks for the bearer token when a request needs it, and exchanges it for a session of the browser. */
 export function SignInDialog() {
-  const isRequested = useSyncExternalStore(bearer.subscribe, () => bearer.isRequested);
-  const isRefused = useSyncExternalStore(bearer.subscribe, () => bearer.isRefused);
+  const isRequested = useSyncExternalStore(session.subscribe, () => session.isRequested);
+  const refusal = useSyncExternalStore(session.subscribe, () => session.fault);
   const [text, setTyped] = useState('');
+  const [isBusy, setBusy] = useState(false);
   const token = text.trim();
-  const fault = faultOf(token, isRefused);
+  const fault = faultOf(token, refusal);
   return (
-    <Dialog title="Sign in with the bearer token" isOpen={isRequested} onClose={() => bearer.dismiss()}>
+    <Dialog title="Sign in with the bearer token" isOpen={isRequested} onClose={() => session.dismiss()}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
           if (!isToken(token)) return;
           setTyped('');
-          bearer.set(token);
+          setBusy(true);
+          void session.signIn(token).finally(() => setBusy(false));
         }}
       >
         <Field
@@ -24,8 +27,8 @@ export function SignInDialog() {
           fault={fault}
           hint={
             <>
-              The token is in the file <code>bearer.token</code> of the host's data directory. This page keeps
-              it in memory until you close or reload it.
+              The token is in <TokenFile />. You stay signed in until you sign out, close the browser or do
+              not use it for 12 hours.
             </>
           }
         >
@@ -41,7 +44,7 @@ export function SignInDialog() {
           )}
         </Field>
         <p>
-          <Button type="submit" kind="primary" disabled={!isToken(token)}>
+          <Button type="submit" kind="primary" busy={isBusy} disabled={!isToken(token)}>
             Sign in
           </Button>
         </p>
@@ -52,8 +55,7 @@ export function SignInDialog() {
 
 const isToken = (text: string): boolean => /^[\x21-\x7e]+$/.test(text);
 
-function faultOf(token: string, isRefused: boolean): string | undefined {
-  if (token === '')
-    return isRefused ? 'The host refused this token. Check that it belongs to this host.' : undefined;
+function faultOf(token: string, refusal: string | undefined): string | undefined {
+  if (token === '') return refusal;
   return isToken(token) ? undefined : 'A token has only ASCII characters and no spaces.';
 }

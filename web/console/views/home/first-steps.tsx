@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { api, unwrap } from '../../../api/client.ts';
-import { bearer } from '../../../api/token.ts';
+import { session } from '../../../api/session.ts';
 import { Badge, Panel } from '../../../ui/index.tsx';
 import { protectedQueryOptions } from '../../shell/protected-route.tsx';
 import { type Parts, useParts } from '../lab/kernels/queries.ts';
@@ -18,7 +18,7 @@ const hasKernel = ({ kernels }: Parts): boolean => kernels.length > 0;
 /** What to try first. A step is done when the host has seen it. */
 export function FirstSteps({ info }: { info: Info | undefined }) {
   const served = useTelemetry().data?.served;
-  const parts = useParts({ enabled: info?.model != null, pollUntil: hasKernel }).data;
+  const parts = useParts({ enabled: info?.model != null }).data;
   const hasRecordedChat = useHasRecordedChat().data ?? false;
   const models = [info?.model, ...(info?.models ?? [])];
   const steps: readonly { name: string; isDone: boolean; how: ReactNode }[] = [
@@ -104,7 +104,7 @@ const useHasTask = (served: number | undefined) =>
 const useHasRecordedChat = () =>
   useQuery({
     queryKey: ['observe', 'has-chat'],
-    enabled: bearer.token !== undefined,
+    enabled: session.isSignedIn,
     ...protectedQueryOptions,
     queryFn: async () => {
       const body = { surface: 'completions', aggregate: [{ fn: 'count' as const, as: 'completions' }] };

@@ -5,10 +5,9 @@ import type { components } from '../../../api/schema.d.ts';
 export type Info = components['schemas']['SubstrateInfo'];
 export type Identity = NonNullable<Info['model']>;
 
-/** The identity card of the host. It is polled, because the model can change and counts grow. */
+/** The identity card of the host. */
 export const useInfo = () =>
   useQuery({
     queryKey: ['host', 'info'],
     queryFn: async (): Promise<Info> => await unwrap(api.GET('/host/v1/info')),
-    refetchInterval: ({ state }) => (state.data?.model === null ? 2000 : 5000),
   });

@@ -1,14 +1,14 @@
 import { Link } from 'wouter';
 import { formatBytes, formatNumber, formatParameters } from '../../../ui/format.ts';
 import { CodeBlock } from '../../../ui/copy.tsx';
-import { Badge, type Column, Facts, FaultNote, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { type Column, Facts, FaultNote, Loading, Panel, Table, LiveBadge } from '../../../ui/index.tsx';
 import type { Identity, Info } from './info.ts';
 import { type ModelState, useModelState } from './model-state.ts';
 
 const badges = {
-  ready: <Badge tone="good">ready</Badge>,
-  loading: <Badge tone="warn">loading</Badge>,
-  none: <Badge tone="bad">no model</Badge>,
+  ready: <LiveBadge tone="good">ready</LiveBadge>,
+  loading: <LiveBadge tone="warn">loading</LiveBadge>,
+  none: <LiveBadge tone="bad">no model</LiveBadge>,
 };
 
 /** The resident model and those that are loaded beside it, or how to start the host with one. */

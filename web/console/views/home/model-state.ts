@@ -14,10 +14,9 @@ async function modelState(): Promise<ModelState> {
   }
 }
 
-/** State of the model, polled more often while it loads. */
+/** State of the model. */
 export const useModelState = () =>
   useQuery({
     queryKey: ['host', 'model-state'],
     queryFn: modelState,
-    refetchInterval: ({ state }) => (state.data === 'loading' ? 1000 : 5000),
   });

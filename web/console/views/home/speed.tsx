@@ -2,19 +2,18 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { api, unwrap } from '../../../api/client.ts';
-import { bearer } from '../../../api/token.ts';
+import { session } from '../../../api/session.ts';
 import { formatMs, formatNumber } from '../../../ui/format.ts';
 import { protectedQueryOptions, ProtectedRouteFault } from '../../shell/protected-route.tsx';
 import { Button, Facts } from '../../../ui/index.tsx';
 
 /** Speed of recent completions as measured by the host. It needs the bearer token, so it is loaded on request. */
 export function Speed() {
-  const [isWanted, setWanted] = useState(bearer.token !== undefined);
+  const [isWanted, setWanted] = useState(session.isSignedIn);
   const speed = useQuery({
     queryKey: ['observe', 'speed'],
     enabled: isWanted,
     ...protectedQueryOptions,
-    refetchInterval: ({ state }) => (state.status === 'error' ? false : 10_000),
     queryFn: () =>
       unwrap(
         api.POST('/observe/v1/query', {

@@ -6,5 +6,4 @@ export const useTelemetry = () =>
   useQuery({
     queryKey: ['host', 'telemetry'],
     queryFn: async () => ({ at: Date.now(), ...(await unwrap(api.GET('/host/v1/telemetry'))) }),
-    refetchInterval: 2000,
   });

@@ -30,7 +30,7 @@ export function UsagePanel() {
                 'Tokens',
                 `${formatNumber(data.tokens.prompt)} prompt, ${formatNumber(data.tokens.completion)} completion, from ${formatNumber(data.measured_completions)} measured completions`,
               ],
-              ['Throughput', rate === undefined ? 'measuring ...' : `${formatNumber(rate)} tokens/s`],
+              ['Throughput', rate === undefined ? 'idle' : `${formatNumber(rate)} tokens/s`],
               ...(data.device_losses > 0
                 ? ([['Device losses', `${data.device_losses}, all recovered`]] as const)
                 : []),

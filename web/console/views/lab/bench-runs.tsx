@@ -68,7 +68,9 @@ export function BenchRunsProvider({ children }: { children: ReactNode }) {
             ? {}
             : { error: new Error('The connection to the host was lost before the bench finished.') }),
         }));
-        await queries.invalidateQueries({ queryKey: ['lab', 'graph'] });
+        await Promise.all(
+          ['graph', 'benches'].map((name) => queries.invalidateQueries({ queryKey: ['lab', name] })),
+        );
       }
     },
     [queries],

@@ -2,7 +2,7 @@ import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { CopyButton } from '../../../ui/copy.tsx';
 import { formatBytes, formatParameters } from '../../../ui/format.ts';
-import { Badge, Button, type Column, Confirm, FaultNote, Row, Table } from '../../../ui/index.tsx';
+import { Badge, Button, type Column, Confirm, FaultNote, Row, Table, LiveBadge } from '../../../ui/index.tsx';
 import css from './models.module.css';
 import {
   closeModel,
@@ -14,10 +14,10 @@ import {
 } from './queries.ts';
 
 const roleBadges = {
-  resident: <Badge tone="good">resident</Badge>,
-  beside: <Badge tone="good">loaded</Badge>,
-  embedding: <Badge tone="good">embedding</Badge>,
-  draft: <Badge tone="good">draft</Badge>,
+  resident: <LiveBadge tone="good">resident</LiveBadge>,
+  beside: <LiveBadge tone="good">loaded</LiveBadge>,
+  embedding: <LiveBadge tone="good">embedding</LiveBadge>,
+  draft: <LiveBadge tone="good">draft</LiveBadge>,
 };
 
 const purposes = { generate: 'text', embed: 'embeddings', rerank: 'reranking' };
@@ -144,7 +144,7 @@ const columns: readonly Column<HostModel>[] = [
 ];
 
 const verdicts = {
-  loaded: <Badge tone="good">loaded</Badge>,
+  loaded: <LiveBadge tone="good">loaded</LiveBadge>,
   fits: <Badge tone="good">fits</Badge>,
   shorter_context: <Badge tone="warn">fits with a shorter context</Badge>,
   too_large: <Badge tone="bad">too large</Badge>,

@@ -4,13 +4,12 @@ import { fetchRaw } from '../../../api/client.ts';
 
 export type { HostModel, HostModels };
 
-/** All models of the host. They are polled, because requests load others and commands add files. */
+/** All models of the host. */
 export const useModels = () =>
   useQuery({
     queryKey: ['host', 'models'],
     queryFn: async (): Promise<HostModels> =>
       (await (await fetchRaw('/host/v1/models')).json()) as HostModels,
-    refetchInterval: 5000,
   });
 
 /** Refreshes what depends on the models, after one was loaded, closed, pulled or removed. */

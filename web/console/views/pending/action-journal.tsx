@@ -27,7 +27,6 @@ export function ActionJournal() {
   const actions = useQuery({
     queryKey: ['acts', limit],
     queryFn: () => unwrap(api.GET('/agent/v1/acts', { params: { query: { limit: String(limit) } } })),
-    refetchInterval: 2000,
     placeholderData: keepPreviousData,
   });
   const shown = actions.data?.acts.filter(({ verb }) => matchesKind(verb, kind)).toReversed();

@@ -34,7 +34,6 @@ function Changes({ id }: { id?: string }) {
   const pending = useQuery({
     queryKey: ['pending'],
     queryFn: () => unwrap(api.GET('/agent/v1/pending')),
-    refetchInterval: 2000,
   });
   const chosen = id ?? pending.data?.[0]?.id;
   return (

@@ -1,7 +1,7 @@
 import { CodeBlock, CopyValue } from '../../../ui/copy.tsx';
 import { formatRelativeTime, formatTime } from '../../../ui/format.ts';
 import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
-import { Badge, Empty, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { Badge, Empty, Loading, Panel, Table, LiveBadge } from '../../../ui/index.tsx';
 import { useGrants } from './recorder.ts';
 import css from './recorder.module.css';
 
@@ -96,6 +96,6 @@ function GrantStateBadge({
   return Date.parse(grant.expires_at) < Date.now() ? (
     <Badge>expired</Badge>
   ) : (
-    <Badge tone="good">active</Badge>
+    <LiveBadge tone="good">active</LiveBadge>
   );
 }

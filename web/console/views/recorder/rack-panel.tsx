@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { Link } from 'wouter';
 import { formatRelativeTime, formatBytes, formatNumber, formatTime } from '../../../ui/format.ts';
-import { Badge, Button, Facts, FaultNote, Panel, Row } from '../../../ui/index.tsx';
+import { Button, Facts, FaultNote, Panel, Row, LiveBadge } from '../../../ui/index.tsx';
 import { PolicyForm } from './policy-form.tsx';
 import { PurgeButton } from './purge.tsx';
 import { useRackChange } from './recorder.ts';
@@ -22,7 +22,10 @@ export function RackPanel({ rack }: { rack: Rack }) {
   const change = useRackChange(id);
   const { days: maxDays, bytes: maxBytes, events: maxEvents } = policy.retention;
   return (
-    <Panel title={id} tools={armed ? <Badge tone="warn">armed: recording</Badge> : <Badge>disarmed</Badge>}>
+    <Panel
+      title={id}
+      tools={armed ? <LiveBadge tone="warn">armed: recording</LiveBadge> : <LiveBadge>disarmed</LiveBadge>}
+    >
       <p>{rackDescriptions[id]}</p>
       <Facts
         facts={[

@@ -4,14 +4,11 @@ import { protectedQueryOptions } from '../../shell/protected-route.tsx';
 import type { Change, Entry, RackId, Review } from './types.ts';
 
 const keys = { all: ['recorder'], racks: ['recorder', 'racks'] } as const;
-/** Polling interval: armed racks receive events. */
-const pollInterval = ({ state }: { state: { status: string } }) => (state.status === 'error' ? false : 3000);
 
 export const useRacks = () =>
   useQuery({
     queryKey: keys.racks,
     ...protectedQueryOptions,
-    refetchInterval: pollInterval,
     queryFn: () => unwrap(api.GET('/recorder/v1/racks')),
   });
 

@@ -28,13 +28,11 @@ export function RunList() {
   const runs = useQuery({
     queryKey: ['runs', 100],
     queryFn: () => unwrap(api.GET('/agent/v1/workflows/runs', { params: { query: { limit: '100' } } })),
-    refetchInterval: 2000,
   });
   // Only the sessions feed has what a run waits for.
   const sessions = useQuery({
     queryKey: ['sessions'],
     queryFn: () => unwrap(api.GET('/agent/v1/sessions')),
-    refetchInterval: 2000,
   });
   const rowOf = (id: string) => sessions.data?.sessions.find((session) => session.id === id);
   const names = [...new Set(runs.data?.map((run) => run.workflow))].toSorted();

@@ -24,7 +24,6 @@ export function RunPage({ id }: { id: string }) {
   const run = useQuery({
     queryKey: ['run', id],
     queryFn: () => unwrap(api.GET('/agent/v1/runs/{id}', { params: { path: { id } } })),
-    refetchInterval: ({ state: { data } }) => (data && data.ended_at === undefined ? 1500 : false),
   });
   const { data } = run;
   return (

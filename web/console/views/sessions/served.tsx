@@ -5,7 +5,7 @@ import { api, unwrap } from '../../../api/client.ts';
 import { CopyValue } from '../../../ui/copy.tsx';
 import { formatRelativeTime, formatTime } from '../../../ui/format.ts';
 import { protectedQueryOptions, ProtectedRouteFault } from '../../shell/protected-route.tsx';
-import { Badge, Button, Empty, Facts, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { Badge, Button, Empty, Facts, Loading, Panel, Table, LiveBadge } from '../../../ui/index.tsx';
 import { RevokePanel } from './revoke.tsx';
 import css from './sessions.module.css';
 import { subjectPath, stateTone } from './sessions.ts';
@@ -26,7 +26,6 @@ export function Served() {
     queryKey: ['host', 'served'],
     queryFn: fetchServed,
     ...protectedQueryOptions,
-    refetchInterval: ({ state }) => (state.status === 'error' ? false : 2000),
   });
   if (servedQuery.isPending) return <Loading what="the served sessions" />;
   if (servedQuery.isError)
@@ -80,7 +79,7 @@ export function Served() {
                   key: 'revoked',
                   head: 'Credential',
                   cell: ({ revoked }) =>
-                    revoked ? <Badge tone="bad">revoked</Badge> : <Badge tone="good">active</Badge>,
+                    revoked ? <Badge tone="bad">revoked</Badge> : <LiveBadge tone="good">active</LiveBadge>,
                 },
                 {
                   key: 'revoke',
@@ -109,7 +108,7 @@ export function Served() {
                 {
                   key: 'state',
                   head: 'State',
-                  cell: ({ state }) => <Badge tone={stateTone(state)}>{state}</Badge>,
+                  cell: ({ state }) => <LiveBadge tone={stateTone(state)}>{state}</LiveBadge>,
                 },
                 {
                   key: 'id',

@@ -1,12 +1,12 @@
-import { Badge } from '../../../ui/index.tsx';
+import { Badge, LiveBadge } from '../../../ui/index.tsx';
 import { type Session, stateTone } from './sessions.ts';
 
 export const StateBadge = ({ session }: { session: Pick<Session, 'state' | 'waiting_on' | 'stale'> }) => (
   <>
-    <Badge tone={stateTone(session.state)}>
+    <LiveBadge tone={stateTone(session.state)}>
       {session.state}
       {session.waiting_on !== undefined && `: ${session.waiting_on}`}
-    </Badge>
+    </LiveBadge>
     {session.stale === true && (
       <>
         {' '}

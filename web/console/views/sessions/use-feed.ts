@@ -11,5 +11,4 @@ export const useFeed = (limit: string = defaultLimit) =>
     queryKey: ['agent', 'sessions', limit],
     queryFn: async () =>
       (await unwrap(api.GET('/agent/v1/sessions', { params: { query: { limit } } }))).sessions,
-    refetchInterval: 2000,
   });

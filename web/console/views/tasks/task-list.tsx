@@ -26,7 +26,6 @@ export function TaskList() {
   const sessions = useQuery({
     queryKey: ['sessions'],
     queryFn: () => unwrap(api.GET('/agent/v1/sessions')),
-    refetchInterval: 2000,
   });
   const tasks = sessions.data?.sessions.filter(({ kind }) => kind === 'task');
   const shown = tasks?.filter((task) => state === '' || task.state === state);

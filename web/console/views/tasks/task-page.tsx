@@ -27,7 +27,6 @@ export function TaskPage({ id }: { id: string }) {
   const task = useQuery({
     queryKey: ['task', id],
     queryFn: () => unwrap(api.GET('/agent/v1/tasks/{id}', { params: { path: { id } } })),
-    refetchInterval: ({ state: { data } }) => (data && data.ended_at === undefined ? 1500 : false),
   });
   const stream = useEvents<TurnEvent>(
     `/agent/v1/tasks/${encodeURIComponent(id)}/events`,

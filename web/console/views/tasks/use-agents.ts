@@ -8,5 +8,4 @@ export const useTools = () =>
   useQuery({
     queryKey: ['tools'],
     queryFn: () => unwrap(api.GET('/agent/v1/tools')),
-    refetchInterval: 15_000,
   });

@@ -115,7 +115,6 @@ function RecentRuns({ name }: { name: string }) {
   const runs = useQuery({
     queryKey: ['runs', 100],
     queryFn: () => unwrap(api.GET('/agent/v1/workflows/runs', { params: { query: { limit: '100' } } })),
-    refetchInterval: 2000,
   });
   const own = runs.data?.filter(({ workflow }) => workflow === name) ?? [];
   if (own.length === 0) return null;

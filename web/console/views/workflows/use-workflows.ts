@@ -6,7 +6,6 @@ export const useWorkflows = () =>
   useQuery({
     queryKey: ['workflows'],
     queryFn: (): Promise<Ensemble[]> => unwrap(api.GET('/agent/v1/workflows')),
-    refetchInterval: 10_000,
   });
 
 export const useBuiltins = () =>

@@ -1,25 +1,38 @@
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useLocation } from 'wouter';
 import { api, unwrap } from '../../../../api/client.ts';
 import { formatTime } from '../../../../ui/format.ts';
 import { Button, Empty, FaultNote, Loading, Panel } from '../../../../ui/index.tsx';
 import { useBenchRuns } from '../bench-runs.tsx';
 import { latestResult } from './runs.ts';
+import { BenchHistory } from './bench-history.tsx';
+import { BenchPage } from './bench-page.tsx';
 import css from './bench.module.css';
+import { ComparePage } from './compare-page.tsx';
 import { CurrentBindings } from './current-bindings.tsx';
-import { History } from './history.tsx';
 import { Outcome } from './outcome.tsx';
 import { RooflineChart } from './roofline-chart.tsx';
 import { RoundsChart } from './rounds-chart.tsx';
 import { RunForm } from './run-form.tsx';
 
-/** Compares bound kernels with the built-ins and with the roofline of the adapter. */
+/** `/console/lab/bench`: benches. `/console/lab/bench/<id>`: a finished one. `/console/lab/bench/compare`: two of them. */
 export default function Bench() {
+  const [location] = useLocation();
+  const segment = location.split('/')[4] ?? '';
+  if (segment === '') return <NewBench />;
+  return (
+    <div className={css['body']}>
+      {segment === 'compare' ? <ComparePage /> : <BenchPage key={segment} id={decodeURIComponent(segment)} />}
+    </div>
+  );
+}
+
+/** Compares bound kernels with the built-ins and with the roofline of the adapter. */
+function NewBench() {
   const parts = useQuery({ queryKey: ['lab', 'parts'], queryFn: () => unwrap(api.GET('/lab/v1/parts')) });
   const { runs, running, measure } = useBenchRuns();
-  const [shown, setShown] = useState<number>();
   const benches = runs.filter(({ isMeasureOnly: isMeasure }) => !isMeasure);
-  const run = benches.find(({ id }) => id === shown) ?? benches.at(-1);
+  const run = benches.at(-1);
   const rooflineResult = run?.result ?? latestResult(runs);
   if (parts.isPending) return <Loading what="the bindings" />;
   if (parts.isError) {
@@ -43,7 +56,7 @@ export default function Bench() {
           {run.rounds.length === 0 && run.endedAt === undefined && (
             <p>Rounds are plotted here as they finish, after a few seconds of preparation.</p>
           )}
-          {run.rounds.length > 0 && <RoundsChart run={run} />}
+          {run.rounds.length > 0 && <RoundsChart rounds={run.rounds} />}
           {run.result && <Outcome result={run.result} />}
         </Panel>
       )}
@@ -64,7 +77,7 @@ export default function Bench() {
           <RooflineChart result={rooflineResult} />
         )}
       </Panel>
-      <History shownId={run?.id} onShow={setShown} />
+      <BenchHistory />
     </div>
   );
 }

@@ -1,14 +1,16 @@
 import { CopyValue } from '../../../../ui/copy.tsx';
 import { formatNumber } from '../../../../ui/format.ts';
-import { Badge, Facts, Table } from '../../../../ui/index.tsx';
+import { Facts, Table } from '../../../../ui/index.tsx';
 import type { BenchResult } from './runs.ts';
 import css from './bench.module.css';
 import { IntervalsChart } from './intervals-chart.tsx';
-import { explainVerdict, formatChange, formatRange, verdictTones, verdictLabels } from './verdict-text.ts';
+import { VerdictBadge } from './verdict-badge.tsx';
+import { creditedVerdict, explainVerdict, formatEstimate, headlineVerdict } from './verdict-text.ts';
 
 /** Result of a bench: verdict, chart and table. */
 export function Outcome({ result }: { result: BenchResult }) {
-  const { baseline, bound, prefill, decode, verdict, warnings, method, fingerprint } = result;
+  const { baseline, bound, prefill, decode, warnings, method, fingerprint } = result;
+  const verdict = headlineVerdict(result);
   const rows = [
     {
       name: `Prompt of ${prefill.prompt_tokens}`,
@@ -23,12 +25,10 @@ export function Outcome({ result }: { result: BenchResult }) {
       after: one.bound_tps,
     })),
   ];
-  const ratio = (one: { ratio: number; ci95: { low: number; high: number } }) =>
-    `${formatChange(one.ratio)} (${formatRange(one.ci95.low, one.ci95.high)})`;
   return (
     <>
       <p className={css['verdict']} role="status">
-        <Badge tone={verdictTones[verdict]}>{verdictLabels[verdict]}</Badge> {explainVerdict(result)}
+        <VerdictBadge verdict={verdict} /> {explainVerdict(result)}
       </p>
       {warnings.length > 0 && (
         <ul className={css['warnings']}>
@@ -46,12 +46,12 @@ export function Outcome({ result }: { result: BenchResult }) {
           { key: 'name', head: 'Measurement', cell: ({ name }) => name },
           { key: 'before', head: 'Built-in tokens/s', number: true, cell: (one) => formatNumber(one.before) },
           { key: 'after', head: 'Bound tokens/s', number: true, cell: (one) => formatNumber(one.after) },
-          { key: 'ratio', head: 'Change (95 % interval)', number: true, cell: ratio },
-          { key: 'control', head: 'Control', number: true, cell: ({ control }) => ratio(control) },
+          { key: 'ratio', head: 'Change (95 % interval)', number: true, cell: formatEstimate },
+          { key: 'control', head: 'Control', number: true, cell: ({ control }) => formatEstimate(control) },
           {
             key: 'verdict',
             head: 'Verdict',
-            cell: (one) => <Badge tone={verdictTones[one.verdict]}>{verdictLabels[one.verdict]}</Badge>,
+            cell: (one) => <VerdictBadge verdict={creditedVerdict(one)} />,
           },
         ]}
       />

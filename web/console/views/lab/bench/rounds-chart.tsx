@@ -1,12 +1,12 @@
 import { useMemo } from 'react';
 import { Chart } from '../../../../ui/chart.tsx';
 import { useUrlState } from '../../../../ui/url-state.ts';
-import type { BenchRun } from './runs.ts';
+import type { BenchRound } from './runs.ts';
 import css from './bench.module.css';
 import { roundSelections, ratiosOf } from './rounds.ts';
 
 /** Each round as a point, live and afterwards. */
-export function RoundsChart({ run: { rounds } }: { run: BenchRun }) {
+export function RoundsChart({ rounds }: { rounds: readonly BenchRound[] }) {
   const selections = useMemo(() => roundSelections(rounds), [rounds]);
   const [name, setName] = useUrlState('of', 'decode');
   const selection = selections.find((one) => one.name === name) ?? selections[0];

@@ -3,6 +3,7 @@ import { Link } from 'wouter';
 import { Button, Field, FaultNote, Row } from '../../../../ui/index.tsx';
 import { type BindRequest, boundKernels, type Parts, UnbindAllButton, useBind } from '../bindings.tsx';
 import { type GraphNode, type LabGraph, layerOf, shortId, slotOf } from './graph-model.ts';
+import { workbenchPath } from '../kernels/paths.ts';
 
 interface Choice {
   readonly kernel: string;
@@ -33,14 +34,13 @@ export function BindNodeForm({ graph, node, parts }: { graph: LabGraph; node: Gr
               {[...new Set(spans.map(({ op }) => op))].map((op, index) => (
                 <span key={op}>
                   {index > 0 && ', '}
-                  <Link href={`/console/lab/kernels/${encodeURIComponent(op)}`}>{op}</Link>
+                  <Link href={workbenchPath(op)}>{op}</Link>
                 </span>
               ))}
               )
             </>
           )}
-          . <Link href={`/console/lab/kernels/${encodeURIComponent(node.op)}`}>Write one</Link> to bind it
-          here.
+          . <Link href={workbenchPath(node.op)}>Write one</Link> to bind it here.
         </p>
       ) : (
         <>

@@ -12,6 +12,7 @@ import {
   shortId,
   type Times,
 } from './graph-model.ts';
+import { workbenchPath } from '../kernels/paths.ts';
 
 /** Details of a node: op, kernel, GPU time and kernels that can be bound. */
 export function NodePanel(props: {
@@ -95,7 +96,7 @@ export function NodePanel(props: {
         ]}
       />
       <p>
-        <Link href={`/console/lab/kernels/${encodeURIComponent(node.op)}`}>Write a kernel for {node.op}</Link>
+        <Link href={workbenchPath(node.op)}>Write a kernel for {node.op}</Link>
       </p>
       {parts && <BindNodeForm key={node.id} graph={graph} node={node} parts={parts} />}
     </Panel>

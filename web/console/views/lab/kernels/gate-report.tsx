@@ -1,3 +1,4 @@
+import type { Diagnostic } from '../../../../ui/code-editor.tsx';
 import { CopyValue } from '../../../../ui/copy.tsx';
 import { Badge, Button, Facts, Panel, Row, Table } from '../../../../ui/index.tsx';
 import { formatMs } from '../../../../ui/format.ts';
@@ -16,13 +17,18 @@ const stageDescriptions: Readonly<Record<(typeof stages)[number], string>> = {
 };
 const severityTones = { error: 'bad', warning: 'warn', info: undefined } as const;
 
-/** Report of the gate by stage. @param props.isStale the source has changed since the check */
+/**
+ * Report of the gate by stage.
+ * @param props.isStale the source has changed since the check
+ * @param props.areCasesFolded the table of parity cases is closed while all passed
+ */
 export function GateReport(props: {
   report: Report;
   isStale: boolean;
+  areCasesFolded?: boolean;
   goTo: (place: { line: number; column: number }) => void;
 }) {
-  const { report, isStale, goTo } = props;
+  const { report, isStale, areCasesFolded = false, goTo } = props;
   const findings = report.stages.flatMap(({ stage, findings: all }) =>
     all.map((finding, index) => ({ ...finding, stage, key: `${stage} ${index}` })),
   );
@@ -88,7 +94,7 @@ export function GateReport(props: {
           ]}
         />
       )}
-      <ParityTable report={report} />
+      <ParityTable report={report} isFolded={areCasesFolded} />
       <TuningTable report={report} />
       <Facts
         facts={[
@@ -99,6 +105,25 @@ export function GateReport(props: {
     </Panel>
   );
 }
+
+/** Findings that have a position, for the editor. */
+export const reportDiagnostics = ({ stages: reached }: Report): readonly Diagnostic[] =>
+  reached.flatMap(({ stage, findings }) =>
+    findings.flatMap(({ line, column = 1, length, severity, message }) =>
+      line === undefined
+        ? []
+        : [
+            {
+              line,
+              column,
+              ...(length === undefined ? {} : { endColumn: column + length }),
+              severity,
+              message,
+              source: stage,
+            },
+          ],
+    ),
+  );
 
 export function verdictOf({ accepted, unverified, stages: reachedStages }: Report): string {
   if (accepted) return unverified ? 'compiled, not compared' : 'accepted';

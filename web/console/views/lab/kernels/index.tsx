@@ -1,17 +1,33 @@
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { Badge, Empty, FaultNote, Field, Loading, Panel, Table } from '../../../../ui/index.tsx';
+import { useUrlState } from '../../../../ui/url-state.ts';
 import { isChanged, readDraft } from './drafts.ts';
+import { KernelPage } from './kernel-page.tsx';
 import css from './kernels.module.css';
 import { ModelParity } from './model-parity.tsx';
+import { workbenchPath } from './paths.ts';
 import { type Op, type Parts, useOps, useParts } from './queries.ts';
 import { RegisteredKernels } from './registered-kernels.tsx';
 import { Workbench } from './workbench.tsx';
 
-/** `/console/lab/kernels/<op>`: write, check and bind kernels. */
+/** `/console/lab/kernels`: write, check and bind kernels. `/console/lab/kernels/<name or digest>`: a registered kernel. */
 export default function Kernels() {
-  const [location, navigate] = useLocation();
-  const wanted = decodeURIComponent(location.split('/')[4] ?? '');
+  const [location] = useLocation();
+  const kernel = decodedSegment(location.split('/')[4] ?? '');
+  return kernel === '' ? <KernelList /> : <KernelPage key={kernel} kernel={kernel} />;
+}
+
+function decodedSegment(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+function KernelList() {
+  const [wanted, setWanted] = useUrlState('op');
   const ops = useOps();
   const parts = useParts();
   // Remounts the workbench when a draft is replaced from the list of registered kernels.
@@ -27,11 +43,7 @@ export default function Kernels() {
           hint="What the kernel computes. Each op has its own draft, so switching loses nothing."
         >
           {(control) => (
-            <select
-              {...control}
-              value={op?.op ?? ''}
-              onChange={({ target }) => navigate(`/console/lab/kernels${target.value && `/${target.value}`}`)}
-            >
+            <select {...control} value={op?.op ?? ''} onChange={({ target }) => setWanted(target.value)}>
               <option value="">Choose an op ...</option>
               {ops.data.map((each) => (
                 <option key={each.op} value={each.op}>
@@ -42,14 +54,10 @@ export default function Kernels() {
           )}
         </Field>
       </div>
-      {op ? (
-        <Workbench key={`${op.op} ${openedCount}`} op={op} />
-      ) : wanted === '' ? (
-        <OpsPanel ops={ops.data} slots={parts.data?.slots ?? []} />
-      ) : (
-        <Empty title={`There is no op ${wanted}.`}>Choose one above.</Empty>
-      )}
+      {op && <Workbench key={`${op.op} ${openedCount}`} op={op} />}
+      {!op && wanted !== '' && <Empty title={`There is no op ${wanted}.`}>Choose one above.</Empty>}
       <RegisteredKernels onOpened={() => setOpened((count) => count + 1)} />
+      {!op && <OpsPanel ops={ops.data} slots={parts.data?.slots ?? []} />}
       <ModelParity />
     </div>
   );
@@ -75,8 +83,7 @@ function OpsPanel({ ops, slots }: { ops: readonly Op[]; slots: Parts['slots'] })
             head: 'Op',
             cell: ({ op }) => (
               <>
-                <Link href={`/console/lab/kernels/${op}`}>{op}</Link>{' '}
-                {hasDraft(op) && <Badge tone="warn">draft</Badge>}
+                <Link href={workbenchPath(op)}>{op}</Link> {hasDraft(op) && <Badge tone="warn">draft</Badge>}
               </>
             ),
           },

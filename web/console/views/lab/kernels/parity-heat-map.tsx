@@ -40,6 +40,8 @@ export function ParityHeatMap({ label, rows }: { label: string; rows: readonly H
         role="img"
         aria-label={`${label}: ${failedCount} of ${count} above their limit; the largest of the others is at ${formatLimitShare(largestPassing)} of its limit. The table has the figures.`}
         className={css['mapBox']}
+        // A scrollable region must be focusable by keyboard.
+        tabIndex={0}
         onPointerLeave={() => setHoveredText(undefined)}
       >
         {rows.map(({ name, cells }) => (

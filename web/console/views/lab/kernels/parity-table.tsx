@@ -4,10 +4,11 @@ import { formatLimitShare, type Cell, formatError, ParityHeatMap } from './parit
 
 type Verdict = NonNullable<Report['parity']>[number];
 
-/** The gate's parity cases as a heat map and as a table. */
-export function ParityTable({ report }: { report: Report }) {
+/** The gate's parity cases as a heat map and as a table, those that failed first. */
+export function ParityTable({ report, isFolded }: { report: Report; isFolded: boolean }) {
   const { parity = [], tolerance, seed } = report;
   if (parity.length === 0) return null;
+  const failed = parity.filter(({ ok }) => !ok).length;
   const minMatched = tolerance?.matched_ratio ?? 1;
   const rows = [
     { name: 'Error', cells: parity.map((one) => errorCell(one, one.nmse)) },
@@ -17,36 +18,41 @@ export function ParityTable({ report }: { report: Report }) {
   return (
     <>
       <ParityHeatMap label="Error by case" rows={rows} />
-      <Table
-        caption="Parity by case"
-        rows={parity}
-        keyOf={({ case: name }, index) => `${index} ${name}`}
-        columns={[
-          {
-            key: 'ok',
-            head: 'Verdict',
-            cell: ({ ok }) => <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'passed' : 'failed'}</Badge>,
-          },
-          { key: 'case', head: 'Case', cell: ({ case: name }) => name },
-          { key: 'nmse', head: 'NMSE', number: true, cell: ({ nmse }) => formatError(nmse) },
-          { key: 'limit', head: 'Limit', number: true, cell: (one) => formatError(one.nmse_limit) },
-          {
-            key: 'builtin',
-            head: 'Built-in',
-            number: true,
-            cell: ({ builtin }) => formatError(builtin?.nmse),
-          },
-          { key: 'abs', head: 'Max abs', number: true, cell: (one) => formatError(one.max_abs) },
-          { key: 'rel', head: 'Max rel', number: true, cell: (one) => formatError(one.max_rel) },
-          {
-            key: 'matched',
-            head: 'Matched',
-            number: true,
-            cell: (one) => formatLimitShare(one.matched_ratio ?? 0),
-          },
-          { key: 'worst', head: 'Worst element', cell: ({ worst }) => worstText(worst) },
-        ]}
-      />
+      <details open={!isFolded || failed > 0}>
+        <summary>
+          {failed === 0 ? `All ${parity.length} cases passed` : `${failed} of ${parity.length} cases failed`}
+        </summary>
+        <Table
+          caption="Parity by case"
+          rows={parity.toSorted((a, b) => Number(a.ok) - Number(b.ok))}
+          keyOf={({ case: name }, index) => `${index} ${name}`}
+          columns={[
+            {
+              key: 'ok',
+              head: 'Verdict',
+              cell: ({ ok }) => <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'passed' : 'failed'}</Badge>,
+            },
+            { key: 'case', head: 'Case', cell: ({ case: name }) => name },
+            { key: 'nmse', head: 'NMSE', number: true, cell: ({ nmse }) => formatError(nmse) },
+            { key: 'limit', head: 'Limit', number: true, cell: (one) => formatError(one.nmse_limit) },
+            {
+              key: 'builtin',
+              head: 'Built-in',
+              number: true,
+              cell: ({ builtin }) => formatError(builtin?.nmse),
+            },
+            { key: 'abs', head: 'Max abs', number: true, cell: (one) => formatError(one.max_abs) },
+            { key: 'rel', head: 'Max rel', number: true, cell: (one) => formatError(one.max_rel) },
+            {
+              key: 'matched',
+              head: 'Matched',
+              number: true,
+              cell: (one) => formatLimitShare(one.matched_ratio ?? 0),
+            },
+            { key: 'worst', head: 'Worst element', cell: ({ worst }) => worstText(worst) },
+          ]}
+        />
+      </details>
       <p>
         NMSE is the mean squared error divided by the mean square of the oracle output.
         {tolerance &&

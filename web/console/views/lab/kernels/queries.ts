@@ -10,19 +10,11 @@ export type KernelDetail = components['schemas']['LabKernel'];
 type Stub = components['schemas']['LabStub'];
 type StubQuery = { readonly target: Stub['target']; readonly format?: string };
 
-/** @param options.pollUntil polls while this is false of the parts */
-export const useParts = ({
-  enabled = true,
-  pollUntil,
-}: {
-  enabled?: boolean;
-  pollUntil?: (parts: Parts) => boolean;
-} = {}) =>
+export const useParts = ({ enabled = true }: { enabled?: boolean } = {}) =>
   useQuery({
     queryKey: ['lab', 'parts'],
     enabled,
     queryFn: () => unwrap(api.GET('/lab/v1/parts')),
-    refetchInterval: ({ state: { data } }) => (pollUntil && data && !pollUntil(data) ? 5000 : false),
   });
 
 export const useOps = () =>
@@ -39,6 +31,29 @@ export const fetchStub = (op: string, { target, format }: StubQuery) => {
 
 export const fetchKernel = (name: string): Promise<KernelDetail> =>
   unwrap(api.GET('/lab/v1/kernels/{name}', { params: { path: { name } } }));
+
+export type Version = components['schemas']['KernelVersions']['versions'][number];
+export type VersionDetail = components['schemas']['KernelVersion'];
+
+/** The registrations of a kernel, newest first; also those of a rejected or deleted one. */
+export const useVersions = (nameOrDigest: string) =>
+  useQuery({
+    queryKey: ['lab', 'versions', nameOrDigest],
+    queryFn: () =>
+      unwrap(api.GET('/lab/v1/kernels/{name}/versions', { params: { path: { name: nameOrDigest } } })),
+    // A kernel that does not exist does not appear by asking again.
+    retry: false,
+  });
+
+/** A registration with its report. */
+export const useVersion = (name: string, at: string | undefined) =>
+  useQuery({
+    queryKey: ['lab', 'version', name, at],
+    enabled: at !== undefined,
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: () =>
+      unwrap(api.GET('/lab/v1/kernels/{name}/versions/{at}', { params: { path: { name, at: at ?? '' } } })),
+  });
 
 /** Refreshes all lab queries after a kernel was registered, bound or unbound. */
 export function useRefreshLab(): () => Promise<void> {

@@ -5,7 +5,7 @@ import { CodeEditor, type Diagnostic } from '../../../../ui/code-editor.tsx';
 import { Button, Confirm, Field, FaultNote, Loading, Panel, Row } from '../../../../ui/index.tsx';
 import { BindForm } from './bind-form.tsx';
 import { type Draft, isChanged, saveDraft, readDraft, type Report } from './drafts.ts';
-import { GateReport, verdictOf } from './gate-report.tsx';
+import { GateReport, reportDiagnostics, verdictOf } from './gate-report.tsx';
 import css from './kernels.module.css';
 import { ManifestFields } from './manifest-fields.tsx';
 import { directives, type Registration, registrationOf, withDirectives } from './manifest.ts';
@@ -51,7 +51,7 @@ export function Workbench({ op }: { op: Op }) {
     const now = latest.current;
     if (!now) return;
     updateDraft({ ...now, checked: { source, report: gateReport } });
-    setDiagnostics(now.source === source ? diagnosticsOf(gateReport) : []);
+    setDiagnostics(now.source === source ? reportDiagnostics(gateReport) : []);
   });
   const check = () => {
     if (!draft || gate.isBusy) return;
@@ -178,7 +178,7 @@ export function Workbench({ op }: { op: Op }) {
           kernel={checked.report.kernel}
           onProfile={(profile) => {
             if (latest.current?.source === checked.source)
-              setDiagnostics([...diagnosticsOf(checked.report), ...profileDiagnostics(profile)]);
+              setDiagnostics([...reportDiagnostics(checked.report), ...profileDiagnostics(profile)]);
           }}
           goTo={setGoTo}
         />
@@ -232,25 +232,6 @@ function useGate(onDone: (registration: Registration, report: Report) => void) {
 
 const faultsOf = (parsed: ReturnType<typeof registrationOf>) => ('faults' in parsed ? parsed.faults : []);
 
-/** Findings that have a position, for the editor. */
-const diagnosticsOf = ({ stages }: Report): readonly Diagnostic[] =>
-  stages.flatMap(({ stage, findings }) =>
-    findings.flatMap(({ line, column = 1, length, severity, message }) =>
-      line === undefined
-        ? []
-        : [
-            {
-              line,
-              column,
-              ...(length === undefined ? {} : { endColumn: column + length }),
-              severity,
-              message,
-              source: stage,
-            },
-          ],
-    ),
-  );
-
 /** Diagnostics of the last check, if the source has not changed since. */
 const currentDiagnostics = (draft: Draft | undefined): readonly Diagnostic[] =>
-  draft?.checked?.source === draft?.source && draft?.checked ? diagnosticsOf(draft.checked.report) : [];
+  draft?.checked?.source === draft?.source && draft?.checked ? reportDiagnostics(draft.checked.report) : [];
