@@ -11,7 +11,7 @@ import type { Store } from '../store/index.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import { openTelemetry } from '../telemetry/open.ts';
 import { errorMessage } from '../util/error-message.ts';
-import { Tracer } from '../tracing/index.ts';
+import { type GatewayObserver, Tracer } from '../tracing/index.ts';
 import { StartError } from './start-error.ts';
 import type { CliContext } from './cli-context.ts';
 
@@ -37,6 +37,8 @@ export interface Observability {
   readonly requests: RequestMetrics;
   readonly recorder: Recorder;
   readonly observe: Observe;
+  /** Observes the gateway of this host: its attempts are rows of the observe plane. */
+  readonly gatewayObserver: GatewayObserver;
   readonly observeLab: (lab: Lab, model: string) => Lab;
   /** Call when all work has ended, before the store is closed. */
   readonly close: () => Promise<void>;
@@ -81,6 +83,7 @@ export async function openObservability(options: ObservabilityOptions): Promise<
       ),
       recorder,
       observe,
+      gatewayObserver: feed,
       observeLab: (lab, model) => observeLab(lab, { feed, model }),
       async close() {
         await Promise.all([feed.close(), recorder.close(), observe.close(), telemetry?.close()]);

@@ -48,6 +48,7 @@ import { describeModel, readyLine } from './ready-line.ts';
 import { DataDirStore } from './store/data-dir-store.ts';
 import { StartError } from './start-error.ts';
 import { openObservability } from './observability.ts';
+import { combineObservers } from '../tracing/index.ts';
 import { openResponses } from './responses.ts';
 import { openTlsFiles, type TlsFiles } from './tls-files.ts';
 import type { CliContext } from './cli-context.ts';
@@ -273,7 +274,7 @@ export async function startHost(options: Settings, version: string, cli: CliCont
       stopSignal: stopping.signal,
       onFault,
       watch,
-      observer: metrics.gateway,
+      observer: combineObservers([metrics.gateway, observability.gatewayObserver]),
       onNotice: onNotice,
       onSecret: (secret) => {
         if (secret.length >= minCallerSecretLength) recorder.addSecret(secret);

@@ -70,13 +70,13 @@ function commonColumns(span: TraceSpan, facts: CompletionAttributes | TurnAttrib
 }
 
 /** Rounds to microseconds. */
-function roundMs(ms: number | undefined): number | null {
+export function roundMs(ms: number | undefined): number | null {
   const finiteMs = finiteOrNull(ms);
   return finiteMs === null ? null : Math.round(finiteMs * 1000) / 1000;
 }
 
 /** Id of the task or run that a span belongs to. */
-function findSubjectId({ parent }: TraceSpan): string | undefined {
+export function findSubjectId({ parent }: TraceSpan): string | undefined {
   if (!parent || parent.kind === 'task' || parent.kind === 'run') return parent?.id;
   return findSubjectId(parent);
 }

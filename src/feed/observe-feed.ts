@@ -1,8 +1,9 @@
 import type { Store } from '../store/index.ts';
-import type { TraceSink, TraceSpan } from '../tracing/index.ts';
+import type { AttemptEvent, GatewayObserver, TraceSink, TraceSpan } from '../tracing/index.ts';
 import { toCompletionRow } from './completion-row.ts';
 import { GapList } from './gaps.ts';
 import { type ObserveRow, type Surface, rowTime, writeRows } from './rows.ts';
+import { toAttemptRow, toToolRow } from './span-row.ts';
 
 export interface ObserveFeedOptions {
   readonly store: Pick<Store, 'endpointId' | 'transaction'>;
@@ -23,7 +24,7 @@ const maxRetryDelayMs = 30_000;
  * Writes the rows of the observe plane to the database in batches: one a second, and full batches at once. `add` never
  * waits and never throws. Rows stay in memory while the database fails; dropped rows are recorded as gaps.
  */
-export class ObserveFeed implements TraceSink {
+export class ObserveFeed implements TraceSink, GatewayObserver {
   readonly #store: ObserveFeedOptions['store'];
   readonly #onFault: ObserveFeedOptions['onFault'];
   /** Rows to write, oldest first. */
@@ -42,7 +43,14 @@ export class ObserveFeed implements TraceSink {
   onEnd(work: TraceSpan): void {
     const row = toCompletionRow(work);
     if (row) this.add('completions', row);
+    const toolRow = toToolRow(work);
+    if (toolRow) this.add('spans', toolRow);
   }
+
+  readonly onAttempt = (event: AttemptEvent): void => {
+    const row = toAttemptRow(event);
+    if (row) this.add('spans', row);
+  };
 
   add<S extends Surface>(surface: S, row: Extract<ObserveRow, { surface: S }>['row']): void {
     if (this.#closed) return;

@@ -2,7 +2,7 @@ import type { Insertable } from 'kysely';
 import type { Tables, Tx } from '../store/index.ts';
 import type { Gap } from './gaps.ts';
 
-export type Surface = 'completions' | 'parity' | 'bench';
+export type Surface = 'completions' | 'spans' | 'parity' | 'bench';
 /** A row without `endpoint_id`, which the feed adds. */
 export type SurfaceRow<S extends Surface> = Omit<Insertable<Tables[S]>, 'endpoint_id'>;
 export type ObserveRow = {
@@ -31,9 +31,15 @@ export async function writeRows(
     rows: dropped,
     reason,
   }));
-  const [completions, parity, bench] = [rowsOf('completions'), rowsOf('parity'), rowsOf('bench')];
+  const [completions, spans, parity, bench] = [
+    rowsOf('completions'),
+    rowsOf('spans'),
+    rowsOf('parity'),
+    rowsOf('bench'),
+  ];
   const inserts = [
     completions.length > 0 && tx.insertInto('completions').values(completions),
+    spans.length > 0 && tx.insertInto('spans').values(spans),
     parity.length > 0 && tx.insertInto('parity').values(parity),
     bench.length > 0 && tx.insertInto('bench').values(bench),
     gapRows.length > 0 && tx.insertInto('feed_gaps').values(gapRows),

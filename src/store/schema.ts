@@ -334,6 +334,37 @@ interface Completions {
   trace_id: string | null;
 }
 
+/**
+ * A part of a request or of an agent's work: a call of a tool, or an attempt at a provider of the gateway. Unknown values
+ * are null.
+ */
+interface Spans {
+  /** `<task or run>:<call>`, or `<request>:attempt:<n>`. */
+  id: string;
+  endpoint_id: string;
+  kind: 'tool' | 'attempt';
+  /** The tool, or the provider. */
+  name: string;
+  outcome: 'ok' | 'refused' | 'failed' | 'abandoned';
+  started_at: Time;
+  ended_at: Time;
+  /** The gateway's request. */
+  request_id: string | null;
+  /** The task or run. */
+  subject: string | null;
+  agent: string | null;
+  /** The model that a provider was asked for. */
+  model: string | null;
+  code: string | null;
+  trace_id: string | null;
+  attempt: number | null;
+  /** Until the head of the provider's answer. */
+  response_ms: number | null;
+  total_ms: number | null;
+  /** Delay before the next attempt. */
+  retry_ms: number | null;
+}
+
 /** Result of the lab's parity gate for a kernel, or of a parity run of the whole graph. */
 interface Parity {
   id: string;
@@ -461,6 +492,7 @@ export interface Tables {
   receipts: Receipts;
   peers: Peers;
   completions: Completions;
+  spans: Spans;
   parity: Parity;
   bench: Bench;
   feed_gaps: FeedGaps;

@@ -7,6 +7,8 @@ export interface AttemptEvent {
   readonly attemptNumber: number;
   /** Until the head of the provider's answer; undefined where there was none. */
   readonly responseMs?: number;
+  /** From the request to the provider until it answered or failed; undefined where nothing was sent. */
+  readonly elapsedMs?: number;
   /** `status` is what the caller would get. */
   readonly failure?: { readonly status: number; readonly code: string };
   /** Delay before the next attempt at the same model; undefined where there is none, or it follows at once at another deployment. */

@@ -21,6 +21,7 @@ const views = [
   'runs',
   'sessions',
   'observe',
+  'observe/explore',
   'recorder',
 ];
 
@@ -54,7 +55,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     const { page } = watched;
     await page.getByRole('heading', { level: 1 }).waitFor();
     const dialog = page.getByRole('dialog', { name: /bearer token/ });
-    const asks = ['observe', 'recorder'].includes(path);
+    const asks = ['observe', 'recorder'].includes(path.split('/')[0] ?? '');
     if (asks) {
       await dialog.getByLabel('Bearer token').fill(token);
       await dialog.getByRole('button', { name: 'Sign in' }).click();

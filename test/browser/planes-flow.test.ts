@@ -134,7 +134,7 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await signIn(page, 'none-of-this-host');
     await dialog.getByText(/refused this token/).waitFor();
     await signIn(page, host.token);
-    await page.getByRole('tab', { name: 'Query' }).waitFor();
+    await page.getByRole('tab', { name: 'Explore' }).waitFor();
     await expect.poll(() => dialog.count()).toBe(0);
     expect(withoutTokenPrompt(faults())).toEqual([]);
     await close();
@@ -145,7 +145,7 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     const where = [{ column: 'completion_tokens', op: 'lte', value: 4 }];
     for (const what of ['one', 'two', 'three', 'four', 'five', 'six']) await complete(what);
     await expect.poll(() => rowsOf({ surface: 'completions', where })).toHaveLength(6);
-    const { page, faults, close } = await host.view('observe');
+    const { page, faults, close } = await host.view('observe/explore');
     await signIn(page, host.token);
     await page.getByLabel('Surface').selectOption('completions');
     await page.getByRole('button', { name: 'Add a condition' }).click();

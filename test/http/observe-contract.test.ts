@@ -28,7 +28,7 @@ import { letRead } from '../support/watched-host.ts';
 // against what the planes themselves answer.
 
 const surfaces =
-  'sessions tasks runs steps receipts completions pending acts parity bench gateway_requests transcript'.split(
+  'sessions tasks runs steps receipts completions spans pending acts parity bench gateway_requests transcript'.split(
     ' ',
   );
 const doors: Door[] = [
@@ -348,6 +348,31 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
       expect(agents.some(({ subject }) => subject === id)).toBe(true);
     // Those that the gateway of the host asked the resident model for, too; nothing else.
     expect(rows).toHaveLength(driven.completions.length + agents.length + 2);
+  });
+
+  it('spans: each tool call of an agent, and each attempt at a provider of the gateway', async () => {
+    const rows = await at.rows({ surface: 'spans' });
+    const calls = rows.filter((row) => row['kind'] === 'tool');
+    expect(calls.filter(({ subject }) => subject === driven.tasks.look.id)).toEqual([
+      expect.objectContaining({ name: 'observe_health', agent: 'writer', outcome: 'ok', request_id: null }),
+    ]);
+    for (const id of ['kept', 'dropped', 'left'] as const)
+      expect(calls.filter(({ subject }) => subject === driven.tasks[id].id)).toEqual([
+        expect.objectContaining({ name: 'fs_write' }),
+      ]);
+    const attempts = rows.filter((row) => row['kind'] === 'attempt');
+    // Of five requests, one was refused before a provider was asked.
+    expect(attempts).toHaveLength(4);
+    for (const { headers } of driven.gateway.answers.slice(0, 4))
+      expect(attempts).toContainEqual(
+        expect.objectContaining({
+          request_id: headers.get('x-request-id'),
+          attempt: 1,
+          outcome: 'ok',
+          subject: null,
+        }),
+      );
+    for (const { total_ms: total } of rows) expect(total).toBeGreaterThanOrEqual(0);
   });
 
   it('gateway_requests: the values of their receipts', async () => {

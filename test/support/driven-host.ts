@@ -40,7 +40,13 @@ out_usd_per_mtok = "15"
 export const answered = ['I ', 'am ', 'at ', 'home.'];
 
 /** A host with a resident model, a lab, a gateway to a provider, and an agent's gateway; without the agent's work. */
-export async function startWholeHost({ database }: { readonly database?: string } = {}) {
+export async function startWholeHost({
+  database,
+  script = {},
+}: {
+  readonly database?: string;
+  readonly script?: Readonly<Record<string, unknown>>;
+} = {}) {
   const dataDir = freshDataDir();
   const folder = join(realpathSync(freshDataDir()), 'written');
   mkdirSync(folder);
@@ -58,7 +64,7 @@ export async function startWholeHost({ database }: { readonly database?: string 
   writeFileSync(join(dataDir, 'far.key'), 'sk-ant-far-away-0123456789');
   const at = await startWatchedHost({
     dataDir,
-    script: { says: answered, lab: true },
+    script: { says: answered, lab: true, ...script },
     flags: [
       '--gateway-config',
       file,

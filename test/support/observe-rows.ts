@@ -116,6 +116,7 @@ export const observedTables = [
   'external_sessions',
   'receipts',
   'completions',
+  'spans',
   'pending',
   'acts',
   'parity',

@@ -91,6 +91,8 @@ export interface Script {
   answer?: (request: GenerateRequest) => readonly string[];
   /** Before each piece. */
   delayMs?: number;
+  /** The times that it reports of each answer. */
+  timings?: { readonly queued_ms: number; readonly prefill_ms: number; readonly decode_ms: number };
   /** Awaited before the n-th piece: holds an answer until the test says so. */
   hold?: (piece: number) => Promise<void> | undefined;
   /** Thrown after so many pieces. */
@@ -204,7 +206,7 @@ export class ScriptedEngine implements Engine {
           completion_tokens: pieces.length,
           cached_tokens: cached,
         },
-        timings: { queued_ms: 0, prefill_ms: 1, decode_ms: 1 },
+        timings: this.script.timings ?? { queued_ms: 0, prefill_ms: 1, decode_ms: 1 },
       };
     } finally {
       this.running--;

@@ -16,6 +16,8 @@ interface HostScript {
   delayMs?: number;
   /** The answer itself, instead. */
   says?: string[];
+  contextLength?: number;
+  timings?: { queued_ms: number; prefill_ms: number; decode_ms: number };
   hang?: boolean;
   /** `close` never resolves, as with a hung device. */
   hangOnClose?: boolean;
@@ -56,6 +58,8 @@ await main({
       answer: () => script.says ?? Array<string>(script.pieces ?? 4).fill('x'),
       delayMs: script.delayMs ?? 0,
       hang: script.hang ?? false,
+      ...(script.timings === undefined ? {} : { timings: script.timings }),
+      ...(script.contextLength === undefined ? {} : { contextLength: script.contextLength }),
     });
     if (script.hangOnClose) engine.close = () => new Promise(() => {});
     return engine;

@@ -279,6 +279,7 @@ describe('the observe plane', () => {
       'steps',
       'receipts',
       'completions',
+      'spans',
       'pending',
       'acts',
       'parity',

@@ -7,6 +7,8 @@ import { escapeInvisible } from './format.ts';
 import css from './parts.module.css';
 
 export { css as partsCss };
+export { type Column, Table } from './table.tsx';
+export { WindowedList } from './windowed-list.tsx';
 
 const classNames = (...names: readonly (string | false | undefined)[]) => names.filter(Boolean).join(' ');
 
@@ -99,53 +101,6 @@ export function Field(props: {
           {hint !== undefined && <div className={css['hint']}>{hint}</div>}
         </div>
       )}
-    </div>
-  );
-}
-
-export interface Column<Item> {
-  readonly key: string;
-  readonly head: ReactNode;
-  readonly cell: (item: Item) => ReactNode;
-  readonly number?: boolean;
-}
-
-/** A table that scrolls horizontally when the page is too narrow. */
-export function Table<Item>(props: {
-  caption: string;
-  columns: readonly Column<Item>[];
-  rows: readonly Item[];
-  keyOf: (item: Item, index: number) => string;
-  isSelected?: (item: Item) => boolean;
-}) {
-  const { caption, columns, rows, keyOf, isSelected } = props;
-  const classOf = ({ number }: Column<Item>) => (number ? css['number'] : undefined);
-  return (
-    // A scrollable region must be focusable by keyboard.
-    <div className={css['tableBox']} role="region" aria-label={caption} tabIndex={0}>
-      <table className={css['table']}>
-        <caption className={css['visuallyHidden']}>{caption}</caption>
-        <thead>
-          <tr>
-            {columns.map((column) => (
-              <th key={column.key} scope="col" className={classOf(column)}>
-                {column.head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((row, index) => (
-            <tr key={keyOf(row, index)} {...(isSelected?.(row) ? { 'aria-selected': true } : {})}>
-              {columns.map((column) => (
-                <td key={column.key} className={classOf(column)}>
-                  {column.cell(row)}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
     </div>
   );
 }

@@ -72,10 +72,13 @@ export async function tryCandidates<T>(
   const failures = new Map<unknown, Attempt>();
   /** Time until the head of an answer, by the number of the attempt. */
   const responseMs = new Map<number, number>();
+  /** When a request was sent, by the number of the attempt. */
+  const sentAtMs = new Map<number, number>();
   const runAttempt = async (attempt: Attempt): Promise<T> => {
     const body = buildBody(context, attempt);
     state = { last: attempt, wasRunning: true };
     const sentAt = performance.now();
+    sentAtMs.set(attempt.attemptNumber, sentAt);
     markAdmitted(context.incoming, sentAt);
     const onHead = () => {
       responseMs.set(attempt.attemptNumber, performance.now() - sentAt);
@@ -111,12 +114,14 @@ export async function tryCandidates<T>(
       ...(hold.hedgeDelayMs === undefined ? {} : { hedge: { delayMs: hold.hedgeDelayMs, onHedge } }),
       onAttempt({ candidate, attemptNumber, failure, retryDelayMs }) {
         const headMs = responseMs.get(attemptNumber);
+        const sentAt = sentAtMs.get(attemptNumber);
         services.observer.onAttempt?.({
           requestId,
           provider: providerNameOf(candidate),
           model: candidate.model.id,
           attemptNumber,
           ...(headMs === undefined ? {} : { responseMs: headMs }),
+          ...(sentAt === undefined ? {} : { elapsedMs: performance.now() - sentAt }),
           ...(failure ? { failure: { status: failure.error.status, code: safeCodeOf(failure.error) } } : {}),
           ...(retryDelayMs === undefined ? {} : { retryDelayMs }),
         });

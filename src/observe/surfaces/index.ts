@@ -1,7 +1,7 @@
 import { didYouMean } from '../../words/nearest.ts';
 import { ObserveError } from '../errors.ts';
 import type { Surface } from '../types.ts';
-import { completions, gatewayRequests } from './requests.ts';
+import { completions, gatewayRequests, spans } from './requests.ts';
 import { acts, pending, receipts } from './control.ts';
 import { bench, parity } from './lab.ts';
 import { sessions } from './sessions.ts';
@@ -16,6 +16,7 @@ export const surfaces: readonly Surface[] = [
   steps,
   receipts,
   completions,
+  spans,
   pending,
   acts,
   parity,

@@ -69,6 +69,33 @@ export const completions: Surface = {
   ],
 };
 
+export const spans: Surface = {
+  name: 'spans',
+  description: 'Parts of requests and of agents’ work: tool calls, and attempts at providers of the gateway.',
+  key: ['id', 'endpoint_id'],
+  time: 'started_at',
+  source: { from: 'spans', tables: ['spans'] },
+  columns: [
+    text('id', 'derived', 'TASK:CALL or RUN:CALL of a tool call, REQUEST:attempt:N of an attempt.', required),
+    endpointColumn,
+    text('kind', 'derived', 'tool or attempt.', required),
+    text('name', 'derived', 'Tool, or provider.', required),
+    text('outcome', 'derived', 'ok, refused, failed or abandoned.', required),
+    text('code', 'derived', 'Error code, if the outcome is not ok.'),
+    time('started_at', 'measured', 'When the call or the attempt started.', required),
+    time('ended_at', 'measured', 'When the tool returned; when the provider answered or failed.', required),
+    number('total_ms', 'measured', 'From the start to the end.', ms),
+    number('response_ms', 'measured', 'For attempts: until the head of the provider’s response.', ms),
+    number('retry_ms', 'measured', 'For attempts: delay before the next one.', ms),
+    integer('attempt', 'derived', 'For attempts: number of the attempt, from 1.'),
+    text('model', 'derived', 'For attempts: model that the provider was asked for.'),
+    text('request_id', 'derived', 'For attempts: request at the gateway.'),
+    text('subject', 'derived', 'For tool calls: task or run.'),
+    text('agent', 'derived', 'For tool calls: agent.'),
+    text('trace_id', 'derived', 'OpenTelemetry trace id.'),
+  ],
+};
+
 const claimedTokens = (name: string, column: string, description: string) =>
   integer(name, 'claimed', `${description}, reported by the provider.`, { ...tokens, sql: `t.${column}` });
 const costColumn = (name: string, description: string) =>

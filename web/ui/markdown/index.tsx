@@ -98,40 +98,75 @@ function Block({ token, isOpen }: { token: MarkedToken; isOpen: boolean }): Reac
   }
 }
 
+/** A list may be as long as the answer: finished items are rendered once. */
 function List({ list, isOpen }: { list: Tokens.List; isOpen: boolean }) {
-  const items = keyed(list.items).map(({ key, token }) => (
-    <li key={key}>
-      <Blocks tokens={(token as Tokens.ListItem).tokens} isOpen={isOpen} />
-    </li>
+  const items = keyed(list.items);
+  const elements = items.map(({ key, token }, index) => (
+    <MemoizedItem key={key} item={token as Tokens.ListItem} isOpen={isOpen && index === items.length - 1} />
   ));
-  return list.ordered ? <ol start={Number(list.start)}>{items}</ol> : <ul>{items}</ul>;
+  return list.ordered ? <ol start={Number(list.start)}>{elements}</ol> : <ul>{elements}</ul>;
 }
 
+const MemoizedItem = memo(
+  function MemoizedItem({ item, isOpen }: { item: Tokens.ListItem; isOpen: boolean }) {
+    return (
+      <li>
+        <Blocks tokens={item.tokens} isOpen={isOpen} />
+      </li>
+    );
+  },
+  (before, after) =>
+    before.item.raw === after.item.raw &&
+    before.item.loose === after.item.loose &&
+    before.isOpen === after.isOpen &&
+    !hasReference(after.item.raw),
+);
+
+/** Whether a text may have links to definitions elsewhere in the text, which change without it. */
+const hasReference = (raw: string): boolean => /\[(?![ xX]\])[^\]]*\](?!\()/.test(raw);
+
 function MarkdownTable({ table }: { table: Tokens.Table }) {
-  const cells = (Cell: 'th' | 'td', row: readonly Tokens.TableCell[]) =>
-    row.map(({ tokens, align }, column) => (
-      <Cell
-        // oxlint-disable-next-line react/no-array-index-key -- cells have no key other than their column
-        key={column}
-        {...(Cell === 'th' ? { scope: 'col' } : {})}
-        {...(align === null ? {} : { style: { textAlign: align } })}
-      >
-        <Inline tokens={tokens} />
-      </Cell>
-    ));
   return (
     <div className={css['tableBox']} role="region" aria-label="Table" tabIndex={0}>
       <table>
         <thead>
-          <tr>{cells('th', table.header)}</tr>
+          <MemoizedRow cells={table.header} />
         </thead>
         <tbody>
           {table.rows.map((row, index) => (
             // oxlint-disable-next-line react/no-array-index-key -- rows have no key other than their index
-            <tr key={index}>{cells('td', row)}</tr>
+            <MemoizedRow key={index} cells={row} />
           ))}
         </tbody>
       </table>
     </div>
   );
 }
+
+const MemoizedRow = memo(
+  function MemoizedRow({ cells }: { cells: readonly Tokens.TableCell[] }) {
+    return (
+      <tr>
+        {cells.map(({ tokens, align, header }, column) => {
+          const Cell = header ? 'th' : 'td';
+          return (
+            <Cell
+              // oxlint-disable-next-line react/no-array-index-key -- cells have no key other than their column
+              key={column}
+              {...(header ? { scope: 'col' } : {})}
+              {...(align === null ? {} : { style: { textAlign: align } })}
+            >
+              <Inline tokens={tokens} />
+            </Cell>
+          );
+        })}
+      </tr>
+    );
+  },
+  ({ cells: before }, { cells: after }) =>
+    before.length === after.length &&
+    before.every(
+      ({ text, align }, column) => text === after[column]?.text && align === after[column]?.align,
+    ) &&
+    !after.some(({ text }) => hasReference(text)),
+);

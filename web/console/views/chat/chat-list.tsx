@@ -1,7 +1,7 @@
 import { memo, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { formatRelativeTime } from '../../../ui/format.ts';
-import { Button, Confirm, Dialog, Field } from '../../../ui/index.tsx';
+import { Button, Confirm, Dialog, Field, WindowedList } from '../../../ui/index.tsx';
 import type { ChatConversation } from './answer.ts';
 import css from './chat.module.css';
 import { chats, useChats } from './chats.ts';
@@ -19,18 +19,24 @@ export function ChatList({ shownId, search }: { shownId: string; search: string 
       {conversations.length === 0 ? (
         <p className={css['muted']}>No chats yet.</p>
       ) : (
-        <ul aria-label="Chats">
-          {conversations.map((conversation) => (
+        <WindowedList
+          label="Chats"
+          what="chats"
+          items={conversations}
+          keyOf={({ id }) => id}
+          textOf={({ title }) => title}
+          estimatePx={40}
+        >
+          {(conversation) => (
             <ChatItem
-              key={conversation.id}
               conversation={conversation}
               isShown={conversation.id === shownId}
               search={search}
               rename={rename}
               askDelete={askDelete}
             />
-          ))}
-        </ul>
+          )}
+        </WindowedList>
       )}
       <label className={css['check']}>
         <input
@@ -88,7 +94,7 @@ const ChatItem = memo(function ChatItem(props: {
 }) {
   const { conversation, isShown, search, rename, askDelete } = props;
   return (
-    <li>
+    <>
       <Link
         href={`/console/chat/${conversation.id}${search === '' ? '' : `?${search}`}`}
         className={css['chatLink']}
@@ -125,7 +131,7 @@ const ChatItem = memo(function ChatItem(props: {
           </Button>
         </div>
       )}
-    </li>
+    </>
   );
 });
 

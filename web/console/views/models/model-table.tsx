@@ -86,6 +86,11 @@ export function ModelTable({
         columns={[...columns, { key: 'do', head: 'Actions', cell: actions }]}
         rows={models}
         keyOf={({ name }, index) => `${index} ${name}`}
+        filter={{
+          what: 'models',
+          textOf: ({ name, id, kind, architecture, quantization, fit }) =>
+            [name, id, kind, architecture, quantization, fit.verdict].join(' '),
+        }}
         isSelected={({ name }) => name === chosen}
       />
       <Confirm

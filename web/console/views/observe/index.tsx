@@ -1,15 +1,20 @@
-import { Link, Route, Switch, useLocation } from 'wouter';
+import { Link, Redirect, Route, Switch, useLocation, useSearch } from 'wouter';
 import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
 import { Empty, Loading, Page, Panel, Tabs } from '../../../ui/index.tsx';
 import { useSurfaces } from './queries.ts';
 import css from './observe.module.css';
 import { QueryView } from './query-view.tsx';
+import { Overview } from './overview/index.tsx';
 import { QuestionView } from './question-view.tsx';
 import { SurfaceList, SurfaceView } from './surface-view.tsx';
+import { GatewayTrace } from './trace/gateway-trace.tsx';
+import { RequestTrace } from './trace/request-trace.tsx';
+import { WorkTrace } from './trace/work-trace.tsx';
 import type { Question } from './types.ts';
 
 const tabs = [
-  { name: 'query', title: 'Query', path: '/console/observe' },
+  { name: 'overview', title: 'Overview', path: '/console/observe' },
+  { name: 'explore', title: 'Explore', path: '/console/observe/explore' },
   { name: 'questions', title: 'Questions', path: '/console/observe/questions' },
   { name: 'surfaces', title: 'Surfaces', path: '/console/observe/surfaces' },
 ] as const;
@@ -17,12 +22,13 @@ const tabs = [
 /** Read-only queries over the recorded activity of the host. */
 export default function Observe() {
   const [location, navigate] = useLocation();
+  const search = useSearch();
   const surfacesQuery = useSurfaces();
-  const chosen = tabs.findLast(({ path }) => location.startsWith(path))?.name ?? 'query';
+  const chosen = tabs.findLast(({ path }) => location.startsWith(path))?.name ?? 'overview';
   return (
     <Page
       title="Observe"
-      lead="Query the recorded activity of the host. Queries are read-only, and no data leaves the host."
+      lead="The recorded activity of the host: requests, their times and errors, and queries over all of it. No data leaves the host."
     >
       {surfacesQuery.isPending && <Loading what="the surfaces" />}
       {surfacesQuery.isError && (
@@ -57,8 +63,24 @@ export default function Observe() {
               <Route path="/console/observe/surfaces">
                 <SurfaceList surfaces={surfacesQuery.data.surfaces} />
               </Route>
-              <Route>
+              <Route path="/console/observe/explore">
                 <QueryView surfaces={surfacesQuery.data.surfaces} />
+              </Route>
+              <Route path="/console/observe/requests/:id">
+                {({ id }) => <RequestTrace id={decodeURIComponent(id)} />}
+              </Route>
+              <Route path="/console/observe/traces/:id">
+                {({ id }) => <WorkTrace id={decodeURIComponent(id)} />}
+              </Route>
+              <Route path="/console/observe/gateway/:id">
+                {({ id }) => <GatewayTrace id={decodeURIComponent(id)} />}
+              </Route>
+              <Route>
+                {isQueryLink(search) ? (
+                  <Redirect to={`/console/observe/explore?${search}`} replace />
+                ) : (
+                  <Overview />
+                )}
               </Route>
             </Switch>
           </div>
@@ -67,6 +89,12 @@ export default function Observe() {
     </Page>
   );
 }
+
+/** Whether the address is a link to a query, as it was before the overview. */
+const isQueryLink = (search: string): boolean => {
+  const parameters = new URLSearchParams(search);
+  return parameters.has('q') || parameters.has('surface');
+};
 
 function QuestionPage({ name, questions }: { name: string; questions: readonly Question[] }) {
   const question = questions.find((one) => one.name === name);

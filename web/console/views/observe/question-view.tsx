@@ -84,7 +84,7 @@ export function QuestionView({ question }: { question: Question }) {
 /** Path of the query view for a query, without its page cursor. */
 function queryPath(fullQuery: Query): string {
   const { cursor: _, ...query } = fullQuery;
-  return `/console/observe?q=${encodeURIComponent(JSON.stringify(query))}`;
+  return `/console/observe/explore?q=${encodeURIComponent(JSON.stringify(query))}`;
 }
 
 function ParameterField(props: {

@@ -22,6 +22,7 @@ export function ResultTable(props: {
         caption={`Rows of ${surface}`}
         rows={rows}
         keyOf={(_, index) => String(index)}
+        filter={{ what: 'rows', textOf: (row) => row.join(' ') }}
         columns={chosen.map(({ column, index }) => ({
           key: column.name,
           number: column.type === 'integer' || column.type === 'number',

@@ -51,7 +51,7 @@ export function SurfaceView({ name }: { name: string }) {
       tools={
         <>
           <Link href="/console/observe/surfaces">All surfaces</Link>
-          <Link href={`/console/observe?surface=${encodeURIComponent(name)}`}>Query</Link>
+          <Link href={`/console/observe/explore?surface=${encodeURIComponent(name)}`}>Query</Link>
         </>
       }
     >

@@ -52,6 +52,11 @@ export function ActionJournal() {
           caption="Actions"
           rows={shown}
           keyOf={({ seq }) => String(seq)}
+          filter={{
+            what: 'actions',
+            textOf: ({ verb, target, outcome, by, note, reason }) =>
+              [verb, target, outcome, by, note, reason].join(' '),
+          }}
           columns={[
             { key: 'at', head: 'When', cell: ({ at }) => <RelativeTime time={at} /> },
             { key: 'verb', head: 'Action', cell: ({ verb }) => <code>{verb}</code> },

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, Route, Switch } from 'wouter';
 import { RelativeTime, agentsCss as css, consolePath, SubNav } from '../../agents/parts.tsx';
 import { api, unwrap } from '../../../api/client.ts';
-import { Badge, Empty, FaultNote, Loading, Page, Panel } from '../../../ui/index.tsx';
+import { Badge, Empty, FaultNote, Loading, Page, Panel, WindowedList } from '../../../ui/index.tsx';
 import { Decision, RiskBadge } from '../../agents/decision.tsx';
 import { ActionJournal } from './action-journal.tsx';
 
@@ -48,25 +48,31 @@ function Changes({ id }: { id?: string }) {
           </Empty>
         )}
         {pending.data && pending.data.length > 0 && (
-          <ul className={css['list']}>
-            {pending.data.map((change) => (
-              <li key={change.id}>
-                <Link
-                  href={consolePath.pending(change.id)}
-                  className={css['item']}
-                  {...(change.id === chosen ? { 'aria-current': 'true' as const } : {})}
-                >
-                  <span>{change.summary}</span>
-                  <span className={css['names']}>
-                    <span className={css['quiet']}>
-                      {change.id} by {change.agent}, <RelativeTime time={change.created_at} />
-                    </span>
-                    <RiskBadge risk={change.risk} />
+          <WindowedList
+            label="Pending changes, oldest first"
+            what="changes"
+            items={pending.data}
+            keyOf={(change) => change.id}
+            textOf={(change) => `${change.id} ${change.agent} ${change.summary} ${change.risk}`}
+            className={css['list']}
+            estimatePx={64}
+          >
+            {(change) => (
+              <Link
+                href={consolePath.pending(change.id)}
+                className={css['item']}
+                {...(change.id === chosen ? { 'aria-current': 'true' as const } : {})}
+              >
+                <span>{change.summary}</span>
+                <span className={css['names']}>
+                  <span className={css['quiet']}>
+                    {change.id} by {change.agent}, <RelativeTime time={change.created_at} />
                   </span>
-                </Link>
-              </li>
-            ))}
-          </ul>
+                  <RiskBadge risk={change.risk} />
+                </span>
+              </Link>
+            )}
+          </WindowedList>
         )}
       </Panel>
       {chosen !== undefined && <Decision key={chosen} id={chosen} />}

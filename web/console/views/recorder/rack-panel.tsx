@@ -89,5 +89,5 @@ const transcriptPath = (rack: string): string => {
     select: ['seq', 'at', 'kind', 'subject', 'role', 'model', 'content', 'redacted'],
     where: [{ column: 'rack', op: 'eq', value: rack }],
   };
-  return `/console/observe?q=${encodeURIComponent(JSON.stringify(query))}`;
+  return `/console/observe/explore?q=${encodeURIComponent(JSON.stringify(query))}`;
 };

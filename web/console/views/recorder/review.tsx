@@ -1,4 +1,3 @@
-import { useState } from 'react';
 import { formatNumber, formatTime } from '../../../ui/format.ts';
 import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
 import { Badge, Button, Empty, Field, Loading, Panel, Table } from '../../../ui/index.tsx';
@@ -10,13 +9,11 @@ import { tombstonesOf } from './tombstones.ts';
 import type { Entry } from './types.ts';
 
 const rackNames = ['completions', 'agent', 'workflows', 'gateway', 'external'];
-const pageSize = 100;
 
 /** Review log: every access and policy change, newest first, and the tombstones of purged histories. */
 export function Review() {
   const [rack, setRack] = useUrlState('rack');
   const [action, setAction] = useUrlState('act');
-  const [shown, setShown] = useState(pageSize);
   const review = useReview(rack);
   if (review.isError)
     return <ProtectedRouteFault what="the review" error={review.error} retry={() => void review.refetch()} />;
@@ -66,15 +63,7 @@ export function Review() {
           </p>
         )}
         {review.data && chosen.length === 0 && <Empty title="The review log is empty." />}
-        {chosen.length > 0 && <Entries entries={chosen.slice(0, shown)} />}
-        {chosen.length > shown && (
-          <div>
-            <Button onClick={() => setShown(shown + pageSize)}>
-              Show {formatNumber(Math.min(pageSize, chosen.length - shown))} more of{' '}
-              {formatNumber(chosen.length)}
-            </Button>
-          </div>
-        )}
+        {chosen.length > 0 && <Entries entries={chosen} />}
       </Panel>
       <Panel title="Tombstones">
         {tombstones.length === 0 ? (
@@ -106,6 +95,10 @@ const Entries = ({ entries }: { entries: readonly Entry[] }) => (
     caption="Review log, newest first"
     rows={entries}
     keyOf={({ seq }) => String(seq)}
+    filter={{
+      what: 'entries',
+      textOf: ({ by, act, rack, details }) => `${by} ${act} ${rack ?? ''} ${JSON.stringify(details)}`,
+    }}
     columns={[
       { key: 'seq', head: 'No.', number: true, cell: ({ seq }) => seq },
       { key: 'at', head: 'When', cell: ({ at }) => <span className={css['time']}>{formatTime(at)}</span> },

@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import {
   RelativeTime,
@@ -22,19 +22,28 @@ const states = [
   ['cancelled', 'cancelled'],
 ] as const;
 
+const limitChoices = [
+  ['100', 'last 100'],
+  ['1000', 'last 1000'],
+] as const;
+
 export function RunList() {
   const [state, setState] = useUrlState('state');
   const [workflow, setWorkflow] = useUrlState('workflow');
+  const [limitParam, setLimit] = useUrlState('last', '100');
+  const limit = limitParam === '1000' ? '1000' : '100';
   const runs = useQuery({
-    queryKey: ['runs', 100],
-    queryFn: () => unwrap(api.GET('/agent/v1/workflows/runs', { params: { query: { limit: '100' } } })),
+    queryKey: ['runs', limit],
+    queryFn: () => unwrap(api.GET('/agent/v1/workflows/runs', { params: { query: { limit } } })),
+    placeholderData: keepPreviousData,
   });
   // Only the sessions feed has what a run waits for.
   const sessions = useQuery({
     queryKey: ['sessions'],
     queryFn: () => unwrap(api.GET('/agent/v1/sessions')),
   });
-  const rowOf = (id: string) => sessions.data?.sessions.find((session) => session.id === id);
+  const sessionById = new Map(sessions.data?.sessions.map((session) => [session.id, session]));
+  const rowOf = (id: string) => sessionById.get(id);
   const names = [...new Set(runs.data?.map((run) => run.workflow))].toSorted();
   if (workflow !== '' && !names.includes(workflow)) names.unshift(workflow);
   const shown = runs.data?.filter(
@@ -47,7 +56,7 @@ export function RunList() {
       tools={<Link href="/console/workflows">Run a workflow</Link>}
     >
       <Panel
-        title="Last 100 runs"
+        title="Recent runs"
         tools={
           <>
             <FilterSelect label="State" value={state} onChoose={setState} options={states} />
@@ -57,6 +66,7 @@ export function RunList() {
               onChoose={setWorkflow}
               options={[['', 'all'], ...names.map((name) => [name, name] as const)]}
             />
+            <FilterSelect label="Show" value={limit} onChoose={setLimit} options={limitChoices} />
           </>
         }
       >
@@ -76,6 +86,10 @@ export function RunList() {
             caption="Runs"
             rows={shown}
             keyOf={({ id }) => id}
+            filter={{
+              what: 'runs',
+              textOf: (run) => `${run.id} ${run.workflow} ${run.state} ${rowOf(run.id)?.last_event ?? ''}`,
+            }}
             columns={[
               {
                 key: 'id',

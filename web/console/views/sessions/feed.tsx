@@ -1,6 +1,7 @@
 import { Link } from 'wouter';
 import { formatRelativeTime, formatMs, formatNumber } from '../../../ui/format.ts';
 import { Empty, FaultNote, Field, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { ListFilter } from '../../../ui/list-filter.tsx';
 import { useUrlState } from '../../../ui/url-state.ts';
 import { CancelButton } from './cancel.tsx';
 import { matchesFilter, type Session } from './sessions.ts';
@@ -23,11 +24,6 @@ export function Feed() {
       <div className={css['filters']}>
         <FilterSelect label="Kind" of={kinds} value={kind} onChoose={setKind} />
         <FilterSelect label="State" of={states} value={state} onChoose={setState} />
-        <Field label="Search">
-          {(control) => (
-            <input {...control} type="search" value={text} onChange={({ target }) => setText(target.value)} />
-          )}
-        </Field>
         <Field label="Ended sessions">
           {(control) => (
             <select {...control} value={limit} onChange={({ target }) => setLimit(target.value)}>
@@ -40,6 +36,13 @@ export function Feed() {
           )}
         </Field>
       </div>
+      <ListFilter
+        what="sessions"
+        value={text}
+        onChange={setText}
+        shown={rows.length}
+        total={feed.data?.length ?? 0}
+      />
       {feed.isPending && <Loading what="the sessions" />}
       {feed.isError && <FaultNote error={feed.error} retry={() => void feed.refetch()} />}
       {feed.data && rows.length === 0 && (

@@ -49,6 +49,10 @@ export function Served() {
               caption="All open store sessions"
               rows={rows}
               keyOf={({ id }) => id}
+              filter={{
+                what: 'store sessions',
+                textOf: ({ id, kind, subject }) => `${id} ${kind} ${subject}`,
+              }}
               columns={[
                 {
                   key: 'id',
@@ -104,6 +108,10 @@ export function Served() {
               caption="Turns"
               rows={rows}
               keyOf={({ id }) => id}
+              filter={{
+                what: 'turns',
+                textOf: ({ id, kind, name, state }) => `${id} ${kind} ${name} ${state}`,
+              }}
               columns={[
                 {
                   key: 'state',
@@ -155,6 +163,7 @@ export function Served() {
               caption="All harnesses"
               rows={rows}
               keyOf={({ name }) => name}
+              filter={{ what: 'harnesses', textOf: ({ name }) => name }}
               columns={[
                 { key: 'name', head: 'Name', cell: ({ name }) => name },
                 {

@@ -1,4 +1,4 @@
-import { useQuery } from '@tanstack/react-query';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import {
   RelativeTime,
@@ -20,19 +20,34 @@ const states = [
   ['failed', 'failed'],
 ] as const;
 
+/** Maximum number of ended sessions, of which tasks are a part. */
+const limitChoices = [
+  ['200', 'of the last 200 sessions'],
+  ['1000', 'of the last 1000 sessions'],
+  ['10000', 'of the last 10000 sessions'],
+] as const;
+
 /** Running and ended tasks, newest first. */
 export function TaskList() {
   const [state, setState] = useUrlState('state');
+  const [limitParam, setLimit] = useUrlState('last', '200');
+  const limit = limitChoices.find(([count]) => count === limitParam)?.[0] ?? '200';
   const sessions = useQuery({
-    queryKey: ['sessions'],
-    queryFn: () => unwrap(api.GET('/agent/v1/sessions')),
+    queryKey: ['sessions', limit],
+    queryFn: () => unwrap(api.GET('/agent/v1/sessions', { params: { query: { limit } } })),
+    placeholderData: keepPreviousData,
   });
   const tasks = sessions.data?.sessions.filter(({ kind }) => kind === 'task');
   const shown = tasks?.filter((task) => state === '' || task.state === state);
   return (
     <Panel
       title="Recent tasks"
-      tools={<FilterSelect label="State" value={state} onChoose={setState} options={states} />}
+      tools={
+        <>
+          <FilterSelect label="State" value={state} onChoose={setState} options={states} />
+          <FilterSelect label="Show" value={limit} onChoose={setLimit} options={limitChoices} />
+        </>
+      }
     >
       {sessions.isPending && <Loading what="the tasks" />}
       {sessions.isError && <FaultNote error={sessions.error} retry={() => void sessions.refetch()} />}
@@ -46,6 +61,11 @@ export function TaskList() {
           caption="Tasks, newest first"
           rows={shown}
           keyOf={({ id }) => id}
+          filter={{
+            what: 'tasks',
+            textOf: ({ id, state: taskState, title, last_event: last }) =>
+              `${id} ${taskState} ${title} ${last ?? ''}`,
+          }}
           columns={[
             { key: 'id', head: 'Task', cell: ({ id }) => <Link href={consolePath.task(id)}>{id}</Link> },
             { key: 'state', head: 'State', cell: (task) => <StateBadge state={task.state} /> },

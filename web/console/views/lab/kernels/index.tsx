@@ -77,6 +77,7 @@ function OpsPanel({ ops, slots }: { ops: readonly Op[]; slots: Parts['slots'] })
         caption="Ops"
         rows={ops}
         keyOf={({ op }) => op}
+        filter={{ what: 'ops', textOf: ({ op, summary }) => `${op} ${summary}` }}
         columns={[
           {
             key: 'op',

@@ -60,6 +60,11 @@ export function RegisteredKernels({ onOpened }: { onOpened: () => void }) {
           caption="Registered kernels, latest first"
           rows={kernels.toReversed()}
           keyOf={({ name }) => name}
+          filter={{
+            what: 'kernels',
+            textOf: ({ name, op, state, digest }) =>
+              `${name} ${op} ${state} ${digest} ${componentsOf(name).join(' ')}`,
+          }}
           columns={[
             {
               key: 'name',
