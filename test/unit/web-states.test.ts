@@ -87,7 +87,7 @@ test('no view has its own word or tone for a state', () => {
     `<(?:Live)?Badge\\b[^>]*>\\s*(?:\\{[^}]*'(?:${words})'[^}]*\\}|(?:${words}))\\s*<`,
     'g',
   );
-  const own = sources('web/{console,gateway}/**/*.tsx').flatMap(([file, text]) =>
+  const own = sources('web/{chat,console,gateway}/**/*.tsx').flatMap(([file, text]) =>
     [...text.matchAll(ownBadge)].map(([badge]) => `${file}: ${badge}`),
   );
   expect(own).toEqual([]);

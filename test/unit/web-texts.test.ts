@@ -2,7 +2,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 
-const sources = globSync('web/{console,gateway,demo,ui}/**/*.tsx')
+const sources = globSync('web/{chat,console,demo,gateway,ui}/**/*.tsx')
   .toSorted()
   .map((file) => [file, readFileSync(file, 'utf8')] as const);
 

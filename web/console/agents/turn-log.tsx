@@ -63,7 +63,7 @@ function BlockView({ block }: { block: LogBlock }) {
         </details>
       );
     case 'resumed':
-      return <div className={css['turn']}>The host was started again and goes on.</div>;
+      return <div className={css['turn']}>The host was restarted and continues.</div>;
     case 'retrying':
       return (
         <div className={css['turn']}>

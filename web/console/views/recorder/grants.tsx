@@ -17,7 +17,7 @@ export function Grants() {
     <>
       <Panel title="Grants">
         {grantList.length === 0 ? (
-          <Empty title="There are no grants.">Create one with a command below.</Empty>
+          <Empty title="No grants.">Create one with a command below.</Empty>
         ) : (
           <Table
             caption="All grants"
@@ -49,7 +49,7 @@ export function Grants() {
       </Panel>
       <Panel title="Write tokens">
         {tokens.length === 0 ? (
-          <Empty title="There are no write tokens.">
+          <Empty title="No write tokens.">
             A write token lets your program send events to one rack. Its secret is printed once.
           </Empty>
         ) : (

@@ -44,7 +44,7 @@ export function Served() {
       <Panel title="Open store sessions">
         <ListOrEmpty
           rows={sessions}
-          emptyTitle="There is no store session."
+          emptyTitle="No open store sessions."
           advice="One opens with each task or run, and ends with it."
         >
           {(rows) => (
