@@ -18,7 +18,7 @@ export function RolesPanel({ loading, models }: Pick<HostModels, 'loading' | 'mo
       .join(', ');
   const absent = (option: string) => (
     <>
-      none; start the host with <code>{option}</code>
+      none; start the host with <code data-flag>{option}</code>
     </>
   );
   return (
