@@ -10,6 +10,9 @@ const keptChanges = 4096;
 /** How long changes are collected, in ms: equal ones are announced once. */
 const collectMs = 100;
 
+/** Longer ids, which only callers could make up, are left out: every reader gets them, and the list keeps them. */
+const maxIdLength = 512;
+
 /** Work that is only needed while somebody reads. @param signal aborted when the last reader leaves */
 type Watcher = (signal: AbortSignal) => void;
 
@@ -28,10 +31,12 @@ export class ChangeBus {
   readonly #collected = new Map<string, Change>();
   #isPublishing = false;
   #announced = Promise.withResolvers<void>();
-  #readers = 0;
+  /** Open readers of each caller. */
+  readonly #readers = new Map<string, number>();
   #watching: AbortController | undefined;
 
-  announce(topic: Topic, id?: string): void {
+  announce(topic: Topic, anyId?: string): void {
+    const id = anyId !== undefined && anyId.length <= maxIdLength ? anyId : undefined;
     this.#collected.set(id === undefined ? topic : `${topic} ${id}`, { topic, id });
     if (this.#isPublishing) return;
     this.#isPublishing = true;
@@ -55,12 +60,16 @@ export class ChangeBus {
   }
 
   get readers(): number {
-    return this.#readers;
+    return [...this.#readers.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Registers a reader. @returns a function that ends it */
-  open(): () => void {
-    this.#readers += 1;
+  readersOf(by: string): number {
+    return this.#readers.get(by) ?? 0;
+  }
+
+  /** Registers a reader. @param by the caller @returns a function that ends it */
+  open(by: string): () => void {
+    this.#readers.set(by, this.readersOf(by) + 1);
     if (!this.#watching) {
       this.#watching = new AbortController();
       for (const watcher of this.#watchers) watcher(this.#watching.signal);
@@ -69,8 +78,10 @@ export class ChangeBus {
     return () => {
       if (!isOpen) return;
       isOpen = false;
-      this.#readers -= 1;
-      if (this.#readers > 0) return;
+      const left = this.readersOf(by) - 1;
+      if (left > 0) this.#readers.set(by, left);
+      else this.#readers.delete(by);
+      if (this.#readers.size > 0) return;
       this.#watching?.abort();
       this.#watching = undefined;
     };

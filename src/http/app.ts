@@ -66,7 +66,8 @@ export function createApp({
     const requestId = newHostRequestId();
     context.set('exchange', openExchange(context, requestId, cors));
     await next();
-    if (context.res !== RESPONSE_ALREADY_SENT) setRequestIdHeaders(context.res.headers, requestId);
+    if (context.res !== RESPONSE_ALREADY_SENT)
+      setCommonHeaders(context.res.headers, context.req.method, requestId);
   });
   // Runs before anything else, also for paths that do not exist.
   app.use(async (context, next) => {
@@ -118,7 +119,7 @@ export function createApp({
         });
         const frames = exchange.outgoing && framesOf(response);
         if (!frames) return response;
-        setRequestIdHeaders(response.headers, exchange.requestId);
+        setCommonHeaders(response.headers, exchange.method, exchange.requestId);
         const head = Object.fromEntries(response.headers);
         // A stream may have no end, and its frames are not sent.
         if (exchange.method === 'HEAD') frames.cancel();
@@ -140,11 +141,14 @@ export function createApp({
   return app;
 }
 
-function setRequestIdHeaders(headers: Headers, requestId: string): void {
+function setCommonHeaders(headers: Headers, method: string, requestId: string): void {
   headers.set('x-request-id', requestId);
   // Anthropic's clients read this header.
   headers.set('request-id', requestId);
   headers.set('x-content-type-options', 'nosniff');
+  // Answers are data of whoever sent the token or the cookie: neither a browser's disk nor a proxy keeps them.
+  if ((method === 'GET' || method === 'HEAD') && !headers.has('cache-control'))
+    headers.set('cache-control', 'no-store');
 }
 
 /** Returns the error envelope of a path: that of its plane, else the native one. */

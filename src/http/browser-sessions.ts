@@ -80,7 +80,7 @@ export class BrowserSessions {
     this.#makeRoom(token);
     const expiresAtMs = this.#options.now() + this.#options.idleMs;
     this.#sessions.set(hashSecret(id), { token, origin, host, expiresAtMs });
-    const isSecure = origin.startsWith('https:');
+    const isSecure = isHttps(origin);
     const name = this.#cookieNames(host)[isSecure ? 0 : 1];
     return {
       cookie: `${name}=${id}${attributes}${isSecure ? '; Secure' : ''}`,
@@ -90,15 +90,17 @@ export class BrowserSessions {
 
   /**
    * The token of the session of a request. Undefined: the request has no cookie of a session. An error: it has, but is not from a
-   * page of the origin that signed in.
+   * page of the origin that signed in, or it has sessions of different tokens.
    */
   tokenOf(
     { method, headers }: Pick<RequestHead, 'method' | 'headers'>,
     { isPageFile = false, renews = true }: SessionLookup = {},
   ): string | HttpError | undefined {
-    const [found] = this.#find(headers);
+    const all = this.#find(headers);
+    const [found] = all;
     if (!found) return undefined;
     const [key, session] = found;
+    if (all.some(([, other]) => other.token !== session.token)) return severalSessionsError();
     if (!isFromOrigin(session.origin, method, headers, isPageFile)) return foreignPageError();
     if (renews) {
       session.expiresAtMs = this.#options.now() + this.#options.idleMs;
@@ -122,18 +124,22 @@ export class BrowserSessions {
     return [`${name}${removed}`, `${secureName}${removed}; Secure`];
   }
 
-  /** All cookies of the name are looked at, because pages of other ports can set cookies, too. */
+  /**
+   * All cookies of the name are looked at, because pages of other ports can set cookies, too. They cannot set one with the prefix,
+   * so only that one counts over HTTPS.
+   */
   #find(headers: Headers): [string, Session][] {
     const host = headers.get('host')?.toLowerCase() ?? '';
-    const names = this.#cookieNames(host);
+    const [secureName, plainName] = this.#cookieNames(host);
     const found: [string, Session][] = [];
     for (const pair of (headers.get('cookie') ?? '').split(';')) {
       const [name = '', id = ''] = pair.trim().split('=', 2);
-      if (!names.includes(name)) continue;
+      if (name !== secureName && name !== plainName) continue;
       const key = hashSecret(id);
       const session = this.#sessions.get(key);
       if (session && session.expiresAtMs <= this.#options.now()) this.#sessions.delete(key);
-      else if (session?.host === host) found.push([key, session]);
+      else if (session?.host === host && isHttps(session.origin) === (name === secureName))
+        found.push([key, session]);
     }
     return found;
   }
@@ -153,6 +159,8 @@ export class BrowserSessions {
     return [`__Host-${name}`, name];
   }
 }
+
+const isHttps = (origin: string): boolean => origin.startsWith('https:');
 
 const attributes = '; Path=/; HttpOnly; SameSite=Strict';
 
@@ -178,4 +186,13 @@ const foreignPageError = (): HttpError =>
     403,
     'foreign_page',
     'A page of another origin cannot use the session of this browser, nor start one. Programs send the token: Authorization: Bearer TOKEN.',
+  );
+
+/** Somebody who may sign in could set the cookie of their own session, so that another user works in it unawares. */
+const severalSessionsError = (): HttpError =>
+  new HttpError(
+    401,
+    'several_sessions',
+    'This browser has cookies of several sessions, which stand for different tokens. Sign in again; this ends them.',
+    { headers: { 'www-authenticate': 'Bearer' } },
   );

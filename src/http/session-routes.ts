@@ -39,6 +39,13 @@ export function sessionRoutes(path: string, sessions: BrowserSessions): Route[] 
         throw new HttpError(401, 'unauthorized', "Send the token: 'Authorization: Bearer TOKEN'.", {
           headers: { 'www-authenticate': 'Bearer' },
         });
+      // Where it may name the caller too, the other token could be any text.
+      if (headers.has('x-api-key'))
+        throw new HttpError(
+          400,
+          'several_tokens',
+          'A session stands for one token: send it in Authorization, without x-api-key.',
+        );
       const { cookie, expiresAt } = sessions.start(headers, token);
       const answer: SessionAnswer = {
         signed_in: true,

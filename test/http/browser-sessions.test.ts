@@ -162,6 +162,42 @@ describe('a session of a browser', () => {
     expect(await at.statusOf(at.page(`${planted}; ${next}; lathe_session_${at.port}=`))).toBe(200);
   });
 
+  it('of another user, planted beside that of the browser, is not used unawares: signing in again ends both', async () => {
+    const at = await serve();
+    at.peers.set('desk-token', ['read']);
+    const [own, planted] = [await at.signIn(), await at.signIn({}, 'desk-token')];
+    for (const both of [`${planted}; ${own}`, `${own}; ${planted}`]) {
+      expect(await at.statusOf(at.page(both))).toBe(401);
+      const { text } = await at.send('GET', '/host/v1/info', at.page(both));
+      expect(JSON.parse(text)).toMatchObject({ error: { code: 'several_sessions' } });
+    }
+    const next = await at.signIn({ cookie: `${planted}; ${own}` });
+    expect(await at.statusOf(at.page(`${planted}; ${next}`))).toBe(200);
+    for (const ended of [own, planted]) expect(await at.statusOf(at.page(ended))).toBe(401);
+  });
+
+  it('over HTTPS counts only in the cookie that pages of other ports cannot set', async () => {
+    const at = await serve();
+    const secure = await at.signIn({ host: 'my.box', origin: 'https://my.box' });
+    const page = { host: 'my.box', origin: 'https://my.box' };
+    expect(await at.statusOf({ ...page, cookie: secure })).toBe(200);
+    expect(await at.statusOf({ ...page, cookie: secure.replace('__Host-', '') })).toBe(401);
+    const plain = await at.signIn();
+    expect(await at.statusOf(at.page(plain))).toBe(200);
+    expect(await at.statusOf(at.page(`__Host-${plain}`))).toBe(401);
+  });
+
+  it('is for the token that was verified, so that no other text is kept', async () => {
+    const at = await serve();
+    at.peers.set('desk-token', ['read']);
+    for (const key of ['desk-token', bearer]) {
+      const headers = { 'x-api-key': key, authorization: 'Bearer any-other-text', origin: at.origin };
+      const { status, cookies, text } = await at.send('POST', '/host/v1/session', headers);
+      expect([status, cookies]).toEqual([400, []]);
+      expect(JSON.parse(text)).toMatchObject({ error: { code: 'several_tokens' } });
+    }
+  });
+
   it('is not made from a cookie, so that a copy cannot renew itself', async () => {
     const at = await serve();
     const cookie = await at.signIn();

@@ -68,6 +68,13 @@ describe('the page', () => {
       expect((await get(path, html)).status, path).toBe(404);
   });
 
+  it('reads answers that neither the browser nor a proxy stores', async () => {
+    for (const path of ['accounts', 'keys', 'requests', 'usage?by=account', 'status', 'session', 'nothing']) {
+      const answer = await get(`/admin/v1/${path}`, { authorization: `Bearer ${operatorToken}` });
+      expect([path, answer.headers.get('cache-control')]).toEqual([path, 'no-store']);
+    }
+  });
+
   it('leaves the answers of the API alone', async () => {
     expect((await get('/')).status).toBe(404);
     expect((await get('/keys')).status).toBe(404);

@@ -5,6 +5,13 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ChangeBus } from '../../src/changes/change-bus.ts';
 import { topics } from '../../src/changes/topics.ts';
+import { createApp } from '../../src/http/app.ts';
+import { BrowserSessions } from '../../src/http/browser-sessions.ts';
+import { hostEnvelope } from '../../src/http/error.ts';
+import { Access, type AccessOptions } from '../../src/planes/access.ts';
+import { hostError } from '../../src/planes/error-schema.ts';
+import { changesRoute } from '../../src/planes/host/changes.ts';
+import { generateSecret, hashSecret } from '../../src/signing/secret.ts';
 import { ChangeStream } from '../support/change-stream.ts';
 import { type ContractHost, startContractHost } from '../support/contract-host.ts';
 import { freshDataDir, startScriptedHost } from '../support/host.ts';
@@ -298,6 +305,80 @@ describe('with a scope', () => {
   });
 });
 
+/** A listener on loopback with the route alone, whose readers are checked again after 20 ms. */
+function changesApp(findPeer?: AccessOptions['findPeer']) {
+  const bus = new ChangeBus();
+  const bearer = generateSecret('bearer');
+  const sessions = new BrowserSessions({ name: 'session', isTls: false });
+  const access = new Access({
+    bind: findPeer ? 'lan' : 'loopback',
+    bearerHash: hashSecret(bearer),
+    operatorHash: undefined,
+    sessions,
+    ...(findPeer ? { findPeer } : {}),
+  });
+  const route = changesRoute({ bus, endpointId: 'e0', heartbeatMs: 20 });
+  const app = createApp({
+    planes: [
+      {
+        name: 'host',
+        summary: '',
+        prefixes: ['/host'],
+        envelope: hostEnvelope,
+        errorSchema: hostError,
+        routes: [route],
+      },
+    ],
+    access,
+    stopSignal: new AbortController().signal,
+    onFault: (_, error) => {
+      throw error;
+    },
+  });
+  const open = async (headers: Record<string, string>) =>
+    await app.request('http://127.0.0.1/host/v1/events', { headers });
+  return { bus, bearer, sessions, open };
+}
+
+describe('a stream', () => {
+  it('on loopback ends when its session does, because it has topics that need one', async () => {
+    const { bus, bearer, sessions, open } = changesApp();
+    const page = { host: '127.0.0.1', 'sec-fetch-site': 'same-origin' };
+    const cookie = sessions.start(new Headers(page), bearer).cookie.split(';')[0] ?? '';
+    const stream = await open({ ...page, cookie });
+    sessions.end(new Headers({ ...page, cookie }));
+    expect(await stream.text()).toContain('"racks"');
+    expect(bus.readers).toBe(0);
+  });
+
+  it('of a peer is refused where the peer has many, and others are not', async () => {
+    const { bus, bearer, open } = changesApp(async (token) => ({ name: token, scope: null }));
+    const as = (token: string) => open({ authorization: `Bearer ${token}` });
+    const streams = await Promise.all(Array.from({ length: 70 }, () => as('greedy')));
+    expect(streams.filter(({ status }) => status === 200)).toHaveLength(64);
+    expect(await streams.find(({ status }) => status === 503)?.json()).toMatchObject({
+      error: { code: 'too_many_streams' },
+    });
+    const others = [await as('modest'), await as(bearer)];
+    expect(others.map(({ status }) => status)).toEqual([200, 200]);
+    for (const { body, status } of [...streams, ...others]) if (status === 200) await body?.cancel();
+    expect(bus.readers).toBe(0);
+  });
+
+  it('has no id that is longer than any real one, because the list of changes would keep it', async () => {
+    const { bus, open } = changesApp();
+    const { body } = await open({});
+    bus.announce('kernels', 'k'.repeat(10_000));
+    bus.announce('kernels', 'short');
+    let text = '';
+    for await (const piece of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+      text += piece;
+      if (text.includes('short')) break;
+    }
+    expect(text).toContain('{"changes":[{"topic":"kernels"},{"topic":"kernels","id":"short"}]}');
+  });
+});
+
 describe('a slow reader', () => {
   it('holds no memory, and learns that it has to read everything anew', async () => {
     const changes = new ChangeBus();
@@ -318,7 +399,7 @@ describe('a slow reader', () => {
         await fast.until(() => fast.changes.some((change) => change.startsWith(`tasks t${last}-`)));
       };
       // More than the buffers of the connection, and then more changes than are kept.
-      await announce(2000, 8000);
+      for (let round = 0; round < 9; round++) await announce(4000, 480);
       for (let round = 0; round < 10; round++) await announce(1000, 0);
       expect(fast.frames.filter(({ event }) => event === 'reset')).toEqual([]);
       let text = '';

@@ -14,13 +14,16 @@ export interface ChangesOptions {
   readonly endpointId: string;
   /** Aborted when the host begins to stop. */
   readonly draining?: AbortSignal | undefined;
+  /** How long a reader gets nothing at most, in ms; then the caller is checked again, too. */
+  readonly heartbeatMs?: number;
 }
 
-/** How long a reader gets nothing at most, in ms; then the caller is checked again, too. */
-const heartbeatMs = 15_000;
+const defaultHeartbeatMs = 15_000;
 /** How long a client may stop reading, in ms. */
 const stallTimeoutMs = 30_000;
 const maxReaders = 512;
+/** Limit for one peer, so that no peer keeps others out. */
+const maxReadersOfPeer = 64;
 /** How long a client waits before it connects again. */
 const retryMs = 1000;
 
@@ -43,37 +46,48 @@ const changeEvent = z
   .meta({ id: 'HostChange' });
 
 /** The stream that tells what changes on the host. */
-export function changesRoute({ bus, endpointId, draining }: ChangesOptions): Route {
+export function changesRoute({
+  bus,
+  endpointId,
+  draining,
+  heartbeatMs = defaultHeartbeatMs,
+}: ChangesOptions): Route {
   return defineRoute({
     method: 'GET',
     path: '/host/v1/events',
     operationId: 'followChanges',
     summary: 'Follow what changes on the host',
     description:
-      'Server-sent events with topics and ids, without content: read what changed by its route. Equal changes within 100 ms are one. A client that connects again with its last id misses none of the last 4,096 changes; `hello` says whether it missed some. Comments are sent while nothing changes. A topic is for callers that may read its plane. The stream ends when the token or session does.',
+      'Server-sent events with topics and ids, without content: read what changed by its route. Equal changes within 100 ms are one. A client that connects again with its last id misses none of the last 4,096 changes; `hello` says whether it missed some. Comments are sent while nothing changes. A topic is for callers that may read its plane. The stream ends when the token or session does, and when it may not read a topic any more.',
     query: { after: 'The last id that you received.' },
     headers: { 'Last-Event-ID': 'The last id that you received; it takes precedence over `after`.' },
     responses: {
       200: { description: 'The changes.', content: { 'text/event-stream': changeEvent } },
       400: { description: 'It is not an id.', content: { 'application/json': hostError } },
       503: {
-        description: `${maxReaders} clients follow already, or the host stops.`,
+        description: `${maxReaders} clients, or ${maxReadersOfPeer} of the same peer, follow already.`,
         content: { 'application/json': hostError },
       },
     },
-    async handle({ query, headers, signal: requestSignal, authorize, asHttpError }) {
+    async handle({ query, headers, signal: requestSignal, by, authorize, asHttpError }) {
       const after =
         readId('Last-Event-ID', headers.get('last-event-id')) ?? readId('after', query.get('after'));
       if (bus.readers >= maxReaders)
-        throw new HttpError(
-          503,
-          'too_many_streams',
-          `${maxReaders} clients follow the changes of this host already; close some.`,
-          { headers: { 'retry-after': '5' } },
-        );
+        throw tooManyStreams(`${maxReaders} clients follow the changes of this host`);
+      if (by.startsWith('peer:') && bus.readersOf(by) >= maxReadersOfPeer)
+        throw tooManyStreams(`${maxReadersOfPeer} clients of this peer follow the changes`);
+      // Before anything is awaited, so that requests at the same time are counted.
+      const close = bus.open(by);
       const signal = draining ? AbortSignal.any([requestSignal, draining]) : requestSignal;
-      const readable = await readableTopics(authorize);
-      const frames = framesOf({ bus, endpointId, after, readable, signal, authorize });
+      const frames = framesOf({
+        bus,
+        endpointId,
+        after,
+        readTopics: () => readableTopics(authorize),
+        heartbeatMs,
+        signal,
+        close,
+      });
       return await streamResponse(frames, {
         contentType: eventStreamType,
         stallTimeoutMs,
@@ -82,6 +96,11 @@ export function changesRoute({ bus, endpointId, draining }: ChangesOptions): Rou
     },
   });
 }
+
+const tooManyStreams = (which: string): HttpError =>
+  new HttpError(503, 'too_many_streams', `${which} already; close some.`, {
+    headers: { 'retry-after': '5' },
+  });
 
 /** The topics whose planes the caller may read. */
 async function readableTopics(authorize: (gate?: 'bearer') => Promise<Caller>): Promise<readonly Topic[]> {
@@ -100,24 +119,28 @@ async function readableTopics(authorize: (gate?: 'bearer') => Promise<Caller>): 
 
 interface FrameOptions extends Pick<ChangesOptions, 'bus' | 'endpointId'> {
   readonly after: string | undefined;
-  readonly readable: readonly Topic[];
+  readonly readTopics: () => Promise<readonly Topic[]>;
+  readonly heartbeatMs: number;
   readonly signal: AbortSignal;
-  readonly authorize: () => Promise<Caller>;
+  readonly close: () => void;
 }
 
 async function* framesOf({
   bus,
   endpointId,
   after,
-  readable,
+  readTopics,
+  heartbeatMs,
   signal,
-  authorize,
+  close,
 }: FrameOptions): AsyncGenerator<string, void, undefined> {
-  const close = bus.open();
+  let isBegun = false;
   try {
+    const readable = await readTopics();
     const resumedAt = after === undefined ? undefined : bus.seqOf(after);
     let seq = resumedAt ?? bus.lastSeq;
     const hello = { endpoint_id: endpointId, resumed: resumedAt !== undefined, topics: readable };
+    isBegun = true;
     yield `retry: ${retryMs}\n${frame('hello', hello, bus.idOf(seq))}`;
     let checkAtMs = performance.now() + heartbeatMs;
     for (;;) {
@@ -133,16 +156,19 @@ async function* framesOf({
           { changes: changes.map(({ topic: one, id }) => ({ topic: one, id })) },
           bus.idOf(seq),
         );
+      if (performance.now() >= checkAtMs) {
+        const stillReadable = await readTopics();
+        // The client connects again, and learns what it may read.
+        if (readable.some((one) => !stillReadable.includes(one))) return;
+        checkAtMs = performance.now() + heartbeatMs;
+        yield ': nothing new\n\n';
+      }
       if (bus.lastSeq > seq) continue;
       await waitForChange(next, Math.max(0, checkAtMs - performance.now()), signal);
-      if (performance.now() < checkAtMs) continue;
-      await authorize();
-      checkAtMs = performance.now() + heartbeatMs;
-      yield ': nothing new\n\n';
     }
   } catch (error) {
     // The client is gone or connects again, because the host stops or the token has ended.
-    if (!signal.aborted && !(error instanceof HttpError && error.status < 500)) throw error;
+    if (!isBegun || (!signal.aborted && !(error instanceof HttpError && error.status < 500))) throw error;
   } finally {
     close();
   }

@@ -87,7 +87,7 @@ function KeyDetails({ apiKey }: { apiKey: Key }) {
         <Loaded read={requests} what="the requests">
           {({ pages }) =>
             pages[0] === undefined || pages[0].length === 0 ? (
-              <Empty title="No requests yet.">Send one with the key: its receipt is listed here.</Empty>
+              <Empty title="No requests yet.">Send one with this key; its receipt is listed here.</Empty>
             ) : (
               <RequestTable caption="Latest requests of the key" requests={pages[0]} withKey={false} />
             )

@@ -28,9 +28,10 @@ export function toCsv({ data }: Usage, group: Grouping, nameOf: (id: string) => 
   return [head, ...rows].map((row) => `${row.map((cell) => quote(String(cell))).join(',')}\r\n`).join('');
 }
 
-/** Spreadsheets run cells that begin so as formulas; names of end users come from callers. */
+/** Spreadsheets run cells that begin so as formulas, `-2+3` too; names of end users come from callers. */
 const quote = (cell: string): string => {
-  const safe = /^[=+@\t\r]|^-(?![\d.])/.test(cell) ? `'${cell}` : cell;
+  const isNumber = /^-?\d+(?:\.\d+)?$/.test(cell);
+  const safe = !isNumber && /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 };
 
