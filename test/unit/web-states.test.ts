@@ -1,4 +1,4 @@
-/** One word and one tone for each state, in all views; colors only from the tokens. */
+/** One word and one tone for each state, in all views. */
 import { globSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { components } from '../../web/api/schema.d.ts';
@@ -91,37 +91,4 @@ test('no view has its own word or tone for a state', () => {
     [...text.matchAll(ownBadge)].map(([badge]) => `${file}: ${badge}`),
   );
   expect(own).toEqual([]);
-});
-
-test('colors are tokens: no style outside of web/ui/styles has one of its own', () => {
-  const color =
-    /#[\da-f]{3,8}\b|\b(?:rgba?|hsla?|hwb|lab|lch|oklab|oklch|color)\(|:\s*(?:white|black|gr[ae]y|red|green|blue|yellow|orange|purple)\b/gi;
-  const raw = sources('web/**/*.css')
-    .filter(([file]) => !file.startsWith('web/ui/styles/'))
-    .flatMap(([file, text]) => [...text.matchAll(color)].map(([found]) => `${file}: ${found}`));
-  expect(raw).toEqual([]);
-  // Styles and drawings in the sources of components.
-  const inSources = sources('web/**/*.tsx')
-    .filter(([file]) => !file.startsWith('web/ui/styles/'))
-    .flatMap(([file, text]) =>
-      [
-        ...text.matchAll(
-          /(?:fill|stroke|color|background\w*)(?:=|:\s*)["'](?:#[\da-f]{3,8}\b|(?:rgb|hsl)a?\()/gi,
-        ),
-      ].map(([found]) => `${file}: ${found}`),
-    );
-  expect(inSources).toEqual([]);
-  // A name that no theme defines is no color.
-  const names = (text: string) =>
-    [...text.matchAll(/(--[\w-]+)(?:['"](?: as string\])?)?[:,]/g)].map(([, name]) => name);
-  const tokens = new Set(
-    [...sources('web/ui/styles/*.css'), ...sources('web/**/*.tsx')].flatMap(([, text]) => names(text)),
-  );
-  const undefinedNames = sources('web/**/*.css').flatMap(([file, text]) => {
-    const own = new Set(names(text));
-    return [...text.matchAll(/var\((--[\w-]+)\)/g)]
-      .filter(([, name]) => !tokens.has(name) && !own.has(name))
-      .map(([, name]) => `${file}: ${name}`);
-  });
-  expect(undefinedNames).toEqual([]);
 });

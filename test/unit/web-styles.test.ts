@@ -15,6 +15,11 @@ const those = (property: RegExp, value: RegExp) =>
 it('no file but the tokens has a color', () => {
   expect(declarations.length).toBeGreaterThan(1000);
   expect(those(/./, /#[\da-f]{3,8}\b|\b(?:rgb|hsl|oklch)a?\(/i)).toEqual([]);
+  const drawn = /\b(?:fill|stroke|color|background\w*)(?:=|:\s*)["'](?:#[\da-f]{3,8}\b|(?:rgb|hsl)a?\()/gi;
+  const inComponents = globSync('web/**/*.tsx').flatMap((file) =>
+    [...readFileSync(file, 'utf8').matchAll(drawn)].map(([found]) => `${file}: ${found}`),
+  );
+  expect(inComponents).toEqual([]);
 });
 
 it('sizes of text, space and corners are tokens; hairlines, circles and sizes relative to the text are not', () => {
