@@ -25,7 +25,7 @@ const packages = {
       'dist/*.js',
       'dist/third-party-licenses.md',
       'dist/chunks/*.js',
-      'dist/web/**/*.{css,html,js,svg,md}',
+      'dist/web/**/*.{css,html,js,svg,md,woff2}',
       'gateway.example.toml',
       'models/lathe-tiny-q8_0.gguf',
       'wgsl/**/*.wgsl',

@@ -53,7 +53,7 @@ export async function takeGatewayScreens(
         await page.waitForLoadState('networkidle');
         // Charts render shortly after the last response.
         await page.waitForTimeout(1200);
-        if (await page.getByText('This view failed').count()) throw new Error(`${name} broke`);
+        if (await page.getByText('Something went wrong').count()) throw new Error(`${name} broke`);
         await page.screenshot({
           path: join(folder, `${name}-${width}-${dark ? 'dark' : 'light'}.jpg`),
           type: 'jpeg',

@@ -62,7 +62,7 @@ for (const [name, path] of Object.entries(views)) {
     const signInDialog = page.getByRole('dialog', { name: /bearer token/ });
     if (['observe', 'recorder'].includes(name)) {
       await signInDialog.getByLabel('Bearer token').fill(token);
-      await signInDialog.getByRole('button', { name: 'Continue' }).click();
+      await signInDialog.getByRole('button', { name: 'Sign in' }).click();
     }
     if (name === 'chat') {
       const message = page.getByRole('textbox', { name: /message/i });
@@ -83,7 +83,7 @@ for (const [name, path] of Object.entries(views)) {
     // Drawings and charts render shortly after the last response.
     await idle();
     await page.waitForTimeout(name === 'lab' ? 9000 : 1200);
-    if (await page.getByText('This view failed').count()) throw new Error(`${name} broke`);
+    if (await page.getByText('Something went wrong').count()) throw new Error(`${name} broke`);
     const file = join(folder, `${name}-${width}-${dark ? 'dark' : 'light'}.jpg`);
     await page.screenshot({ path: file, type: 'jpeg', quality: 72, fullPage: width > 400 });
     // The picture of README.md: the source and the gate's verdict.

@@ -2,6 +2,7 @@ import { fileURLToPath } from 'node:url';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin, type ProxyOptions } from 'vite';
 import { embeddedModelPlugin } from './embedded-model.ts';
+import { serviceWorkerPlugin } from './service-worker-plugin.ts';
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -26,13 +27,22 @@ const withoutPolicy: Plugin = {
  */
 export default defineConfig(({ mode }) => {
   const isDemo = mode === 'demo';
-  const engine = { lathe: here('engine/index.ts') };
+  const scripts = {
+    lathe: here('engine/index.ts'),
+    'service-worker': here('demo/service-worker.ts'),
+  };
+  const folder = isDemo ? '' : 'demo/';
   return {
     root: isDemo ? here('demo') : here('.'),
     // Relative URLs, so that the build works under any path.
     base: './',
     publicDir: here('public'),
-    plugins: [react(), embeddedModelPlugin(), withoutPolicy],
+    plugins: [
+      react(),
+      embeddedModelPlugin(),
+      withoutPolicy,
+      serviceWorkerPlugin(isDemo ? 'index.html' : 'demo/index.html'),
+    ],
     worker: { format: 'es', rolldownOptions: { checks: { pluginTimings: false } } },
     // Development: `LATHE_HOST=http://127.0.0.1:8080 npx vite --config web/vite.config.ts`.
     server: {
@@ -54,16 +64,19 @@ export default defineConfig(({ mode }) => {
         // Plugin timings are noise for users who start a host.
         checks: { pluginTimings: false },
         input: isDemo
-          ? { demo: here('demo/index.html'), ...engine }
+          ? { demo: here('demo/index.html'), ...scripts }
           : {
               console: here('index.html'),
               demo: here('demo/index.html'),
               gateway: here('gateway/index.html'),
-              ...engine,
+              ...scripts,
             },
         preserveEntrySignatures: 'exports-only',
         output: {
-          entryFileNames: ({ name }) => (name === 'lathe' ? 'engine/lathe.js' : 'assets/[name]-[hash].js'),
+          entryFileNames: ({ name }) => {
+            if (name === 'lathe') return 'engine/lathe.js';
+            return name === 'service-worker' ? `${folder}service-worker.js` : 'assets/[name]-[hash].js';
+          },
           chunkFileNames: 'assets/[name]-[hash].js',
           assetFileNames: 'assets/[name]-[hash][extname]',
         },

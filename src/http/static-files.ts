@@ -22,6 +22,7 @@ const contentTypes: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml',
   json: 'application/json',
   wasm: 'application/wasm',
+  woff2: 'font/woff2',
   gguf: 'application/octet-stream',
 };
 const contentTypeOf = (path: string): string =>

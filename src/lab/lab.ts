@@ -8,7 +8,6 @@ import {
   type StepPlans,
   uncheckedDawnFeatures,
 } from '../engine/index.ts';
-import { benchRecordOf, summarizeBench } from './bench-records.ts';
 import { runBench } from './bench/run-bench.ts';
 import { RunningBenches } from './bench/running.ts';
 import {
@@ -22,11 +21,8 @@ import {
 import { canonicalJson } from '../signing/canonical-json.ts';
 import { LabConfigs } from './configs/lab-configs.ts';
 import { programDigest } from './digest.ts';
-import { Failures } from './failures.ts';
 import { GateProcess } from './gate/gate-process.ts';
 import type { KernelHistory } from './kernel-history.ts';
-import { summarizeList } from '../util/summarize-list.ts';
-import { safeErrorReason } from '../words/plain-reason.ts';
 import { describeGraph, describeParts, type KernelSummaries } from './live/describe.ts';
 import { DriftCheck } from './live/drift-check.ts';
 import { fitTargets } from './live/fit.ts';
@@ -37,13 +33,14 @@ import { componentParity, logitsParity, maxTextTokens } from './live/parity.ts';
 import { createBenchPort } from './live/bench-port.ts';
 import { describeOp } from './ops/descriptor.ts';
 import { Quarantine } from './quarantine.ts';
-import { KernelRegistry, type RegisteredKernel } from './registry.ts';
+import type { RegisteredKernel } from './registry.ts';
 import {
   captureUnavailableFinding,
   findUnsupportedFormats,
   addParityFindings,
   fusedBuiltinFinding,
 } from './report-findings.ts';
+import { Registrations } from './registrations.ts';
 import { rejectionReason, stateReason } from './state-reason.ts';
 import { renderHeader } from './kernel-header.ts';
 import { contractOf, readsWeights, renderStub, stubTargets } from './stubs.ts';
@@ -105,8 +102,6 @@ export interface LabOptions {
   readonly onWarning: (message: string) => void;
 }
 
-/** A bench of one round measures the components, without an interval. */
-const minRecordedRounds = 2;
 /** How long a registration waits for a busy device to capture activations. */
 const captureTimeoutMs = 1000;
 /** Number of positions in the sample text at which a parity run may begin. */
@@ -120,14 +115,12 @@ export class ResidentLab implements Lab {
   readonly #bindings: KernelBindings;
   readonly #driftCheck: DriftCheck;
   readonly #unfused: ReadonlyMap<string, LabKernel>;
-  readonly #registry = new KernelRegistry();
+  readonly #registrations: Registrations;
   readonly #configs: LabConfigs;
   readonly #benches = new RunningBenches();
   #parityMode: ParityMode = { mode: 'standard' };
   #liveModel: LiveModel | undefined;
   #isWarmed = false;
-  /** What was found wrong of a program, so that other random inputs do not let it pass. */
-  readonly #failures = new Failures();
   #lastBench: BenchEvidence | undefined;
   /** The bindings when the last bench began. */
   #lastBenchBindings: readonly BoundKernel[] = [];
@@ -137,6 +130,7 @@ export class ResidentLab implements Lab {
   constructor(options: LabOptions, quarantine: Quarantine) {
     const { engine, wgsl, childPath, adapter } = options;
     this.#options = options;
+    this.#registrations = new Registrations(options.history, options.onWarning);
     this.#quarantine = quarantine;
     this.#unfused = unfusedKernels(wgsl);
     this.#gate = new GateProcess({ childPath, adapter });
@@ -213,7 +207,7 @@ export class ResidentLab implements Lab {
   }
 
   kernel(name: string): LabKernelDetail {
-    const registered = this.#requireRegistered(name);
+    const registered = this.#registrations.require(name);
     const components = this.#bindings.all.flatMap(({ kernel, target }) =>
       kernel.name === name ? [target] : [],
     );
@@ -236,80 +230,20 @@ export class ResidentLab implements Lab {
         'kernel_bound',
         `The kernel '${name}' runs ${components.join(', ')}: unbind it first.`,
       );
-    this.#registry.delete(name);
-    await this.#record((history) => history.delete(name));
+    await this.#registrations.delete(name);
   }
 
   async versions(nameOrDigest: string): Promise<KernelVersions> {
-    const { history } = this.#options;
-    const name = await this.#nameOf(nameOrDigest);
-    const current = this.#registry.get(name);
-    const stored = history ? await history.versions(name) : current ? [current] : [];
-    if (stored.length === 0) this.#requireRegistered(name);
-    const benches = (await history?.benches(name)) ?? [];
-    return {
-      name,
-      versions: stored.map(({ at, registration, report }, index) => {
-        const replacedAt = stored[index - 1]?.at;
-        const reason = rejectionReason(report);
-        return {
-          at,
-          digest: report.digest,
-          accepted: report.accepted,
-          ...(reason === undefined ? {} : { reason }),
-          registration,
-          benches: benches.filter((one) => one.at >= at && (replacedAt === undefined || one.at < replacedAt)),
-        };
-      }),
-    };
+    return await this.#registrations.versions(nameOrDigest);
   }
 
   async version(name: string, at: string): Promise<KernelVersionDetail> {
-    const { history } = this.#options;
-    const current = this.#registry.get(name);
-    const found = current?.at === at ? current : await history?.version(name, at);
-    if (!found) {
-      const { versions } = await this.versions(name);
-      const times = versions.map((one) => one.at);
-      throw new LabError(
-        'unknown_kernel',
-        `The kernel '${name}' has no registration of '${at}'; its registrations: ${summarizeList(times)}.`,
-      );
-    }
-    const { registration, report } = found;
-    return { at, registration, report };
-  }
-
-  /** The name itself, or that of the kernel that has or had a digest; names have no colon. */
-  async #nameOf(nameOrDigest: string): Promise<string> {
-    if (!nameOrDigest.includes(':')) return nameOrDigest;
-    const current = this.#registry.all().find(({ report }) => report.digest === nameOrDigest);
-    return current?.registration.name ?? (await this.#options.history?.nameOf(nameOrDigest)) ?? nameOrDigest;
+    return await this.#registrations.version(name, at);
   }
 
   /** Restores what earlier processes registered. */
   async restore(): Promise<void> {
-    await this.#record(async (history) => {
-      const environment = await this.#environment();
-      for (const version of await history.newest()) {
-        const { registration, report, at } = version;
-        const program = programDigest(registration);
-        this.#failures.record(program, report);
-        const stale = version.environment === environment ? {} : { isStale: true as const };
-        this.#registry.set({ registration, report, program, at, ...stale }, () => false);
-      }
-    });
-  }
-
-  /** A history that cannot be written or read does not keep kernels from being used. */
-  async #record(work: (history: KernelHistory) => Promise<void>): Promise<void> {
-    const { history, onWarning } = this.#options;
-    if (!history) return;
-    try {
-      await work(history);
-    } catch (error) {
-      onWarning(`the history of lab kernels cannot be used: ${safeErrorReason(error)}`);
-    }
+    await this.#registrations.restore(() => this.#environment());
   }
 
   /** What the result of a check depends on beside the kernel. */
@@ -328,7 +262,7 @@ export class ResidentLab implements Lab {
     signal.throwIfAborted();
     const { mode, tolerance_scale: toleranceScale = 1 } = this.#parityMode;
     const program = programDigest(registration);
-    const seed = this.#parityMode.seed ?? this.#failures.seedOf(program) ?? freshSeed();
+    const seed = this.#parityMode.seed ?? this.#registrations.failedSeedOf(program) ?? freshSeed();
     const labDispatches = [...(await live.dispatches(op)).values()].flat();
     const formats = this.#formatsFor(labDispatches);
     const job = {
@@ -345,17 +279,15 @@ export class ResidentLab implements Lab {
       ...findUnsupportedFormats(registration, formats),
       ...(gateReport.tuning ? await this.#fusedBuiltin(op) : []),
     ]);
-    this.#failures.record(program, report);
-    const at = new Date().toISOString();
-    this.#registry.set({ registration, report, program, at }, (name) => this.#isBound(name));
-    await this.#record(async (history) => {
-      await history.add({ at, registration, report, environment: await this.#environment() });
-    });
+    await this.#registrations.add(
+      { registration, report },
+      { environment: () => this.#environment(), isBound: (name) => this.#isBound(name) },
+    );
     return report;
   }
 
   async profile(request: ProfileRequest, signal: AbortSignal): Promise<LabProfile> {
-    const { registration, report } = this.#requireRegistered(request.kernel);
+    const { registration, report } = this.#registrations.require(request.kernel);
     const { op } = registration;
     const live = this.#currentLiveModel();
     const { caps } = this.#options.engine.runner.gpu;
@@ -476,30 +408,23 @@ export class ResidentLab implements Lab {
       const answer = { id, ...result };
       this.#lastBench = { result: answer, rounds, at: new Date().toISOString() };
       this.#lastBenchBindings = bound;
-      if (rounds.length >= minRecordedRounds) await this.#recordBench(this.#lastBench, request, measured);
+      const { engine, version } = this.#options;
+      await this.#registrations.addBench(this.#lastBench, {
+        mode: request.mode,
+        model: engine.model.id,
+        version,
+        measured,
+      });
       return answer;
     });
   }
 
-  async #recordBench(
-    evidence: BenchEvidence,
-    { mode }: BenchRequest,
-    measured: readonly BoundKernel[],
-  ): Promise<void> {
-    const { engine, version } = this.#options;
-    const record = benchRecordOf(evidence, { mode, model: engine.model.id, version, measured });
-    await this.#record((history) => history.addBench(record, summarizeBench(record)));
-  }
-
   async finishedBenches(): Promise<readonly BenchSummary[]> {
-    return (await this.#options.history?.benchSummaries()) ?? [];
+    return await this.#registrations.benches();
   }
 
   async finishedBench(id: string): Promise<BenchRecord> {
-    const record = await this.#options.history?.benchRecord(id);
-    if (!record)
-      throw new LabError('unknown_bench', `There is no finished bench '${id}' with its raw times.`);
-    return record;
+    return await this.#registrations.bench(id);
   }
 
   /** The last bench, if the kernels that are bound now are those that it measured, on the same components. */
@@ -657,18 +582,8 @@ export class ResidentLab implements Lab {
     return this.#liveModel;
   }
 
-  #requireRegistered(name: string): RegisteredKernel {
-    const kernel = this.#registry.get(name);
-    if (kernel) return kernel;
-    const names = this.#registry.all().map(({ registration }) => registration.name);
-    throw new LabError(
-      'unknown_kernel',
-      `There is no registered kernel '${name}'; registered kernels: ${names.join(', ') || 'none'}.`,
-    );
-  }
-
   #requireBindable(name: string): RegisteredKernel {
-    const kernel = this.#requireRegistered(name);
+    const kernel = this.#registrations.require(name);
     const { report } = kernel;
     const refuse = (why: string) =>
       new LabError('not_bindable', `The kernel '${name}' cannot be bound: ${why}.`);
@@ -737,7 +652,7 @@ export class ResidentLab implements Lab {
   }
 
   #kernelSummaries(): KernelSummaries {
-    return this.#registry.all().map((registered) => {
+    return this.#registrations.all().map((registered) => {
       const reason = this.#reasonOf(registered);
       return {
         name: registered.registration.name,

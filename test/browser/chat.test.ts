@@ -285,6 +285,72 @@ describe.skipIf(noBrowser !== undefined)(`the chat view ${noBrowser ?? ''}`, () 
     expect(faults()).toEqual([]);
     await close();
   });
+
+  it('renders formulas as MathML while they stream, and none of their text as HTML', async () => {
+    const { page, faults, close } = await host.view('chat', { width: 360, dark: true });
+    const replies = [
+      chunk({ content: 'The root of $x^2 = 2$ is \\(\\sqrt{2}\\); it costs $5 and $6.\n\n' }),
+      chunk({
+        content: '$$\n\\sum_{i=1}^n \\frac{1}{i^2} + a_1 + a_2 + a_3 + a_4 + a_5 + a_6 + a_7 + a_8 + a_9',
+      }),
+      chunk({ content: '\n$$\n\nNo links: $\\href{javascript:alert(1)}{x}$, no HTML: ' }),
+      chunk({ content: '$\\text{<img src=x onerror=alert(1)>}$, open: $x + ' }),
+      chunk({}, 'stop'),
+    ];
+    await page.route('**/v1/chat/completions', (route) => streamed(route, replies));
+    await say(page, 'Some math.');
+    await complete(page);
+    const answer = answers(page);
+    await expect.poll(() => answer.locator('math').count()).toBe(4);
+    expect(await answer.locator('math msqrt').count()).toBe(1);
+    expect(await answer.getByRole('region', { name: 'Formula' }).locator('munderover').count()).toBe(1);
+    await answer.getByText('it costs $5 and $6.').waitFor();
+    await answer.getByText('$\\href{javascript:alert(1)}{x}$').waitFor();
+    await answer.getByText('open: $x +').waitFor();
+    await expect
+      .poll(() => answer.locator('math mtext').allTextContents())
+      .toContainEqual(expect.stringContaining('<img'));
+    expect(await answer.locator('img, a, script').count()).toBe(0);
+    expect(await layoutFaults(page)).toEqual([]);
+    expect(faults()).toEqual([]);
+    await close();
+  });
+
+  it('shares the chats between tabs, and loses no message that both send', async () => {
+    const { page, faults, close } = await host.view('chat');
+    const other = await page.context().newPage();
+    await other.goto(page.url());
+    await say(page, 'A question of the first tab');
+    await complete(page);
+    const listed = other.getByRole('link', { name: /A question of the first tab/ });
+    await listed.waitFor();
+    await listed.click();
+    await other.getByRole('heading', { name: 'Result' }).waitFor();
+
+    // Both tabs go on with the same chat at the same time.
+    await Promise.all([say(page, 'More in one'), say(other, 'More in two')]);
+    await Promise.all([complete(page), complete(other)]);
+    await page.reload();
+    const questions = page.getByRole('article', { name: 'Your message' });
+    const shown = () => questions.last().textContent();
+    await expect.poll(shown).toMatch(/More in (?:one|two).*[12]\/2/);
+    const first = await shown();
+    const isSecond = first?.includes('2/2') === true;
+    await questions
+      .last()
+      .getByRole('button', { name: `${isSecond ? 'Previous' : 'Next'} version of the message` })
+      .click();
+    await expect.poll(shown).toMatch(first?.includes('one') ? /More in two/ : /More in one/);
+
+    // A chat that one tab deletes is not written again by the other.
+    await page.getByRole('list', { name: 'Chats' }).getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+    await other.getByText('Chat not found').waitFor();
+    await other.goto(`${host.url}/console/chat`);
+    await other.getByText('No chats yet.').waitFor();
+    expect(faults()).toEqual([]);
+    await close();
+  });
 });
 
 describe.skipIf(noBrowser !== undefined)(`a long answer in the chat view ${noBrowser ?? ''}`, () => {

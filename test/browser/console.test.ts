@@ -58,7 +58,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     const asks = ['observe', 'recorder'].includes(path.split('/')[0] ?? '');
     if (asks) {
       await dialog.getByLabel('Bearer token').fill(token);
-      await dialog.getByRole('button', { name: 'Continue' }).click();
+      await dialog.getByRole('button', { name: 'Sign in' }).click();
     }
     await watched.idle();
     // Chromium logs the 401 that triggers the sign-in; it is not a fault.

@@ -47,13 +47,14 @@ const stopAtFirstWord = (page: Page, before: number) =>
       }),
     before,
   );
-const message = (page: Page) => page.getByLabel('Your message');
+const message = (page: Page) => page.getByRole('textbox', { name: 'Message', exact: true });
 
 async function sendPrompt(page: Page, prompt: string) {
-  const before = await page.getByRole('article').count();
+  const answers = page.getByRole('article', { name: /^Answer of/ });
+  const before = await answers.count();
   await message(page).fill(prompt);
   await message(page).press('Enter');
-  const answer = page.getByRole('article').nth(before);
+  const answer = answers.nth(before);
   await answer
     .getByText(/tokens? in /)
     .last()
@@ -147,7 +148,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     });
 
     it('samples by the controls, and keeps them in the URL', async () => {
-      await page.getByRole('button', { name: 'Clear the conversation' }).click();
+      await page.getByRole('button', { name: 'New chat' }).click();
       await expect.poll(() => page.getByRole('article').count()).toBe(0);
       await page.getByLabel('Max tokens').fill('0');
       await page.getByText('must be from 1 to 32768').waitFor();
@@ -156,17 +157,79 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       await page.getByLabel('System prompt').fill('Answer in one word.');
       expect(new URL(page.url()).search).toBe('?system=Answer+in+one+word.&max_tokens=3');
       const answer = await sendPrompt(page, goldenOf('parity gate').prompt);
-      await expect.poll(() => answer.innerText()).toContain('Ended at the maximum answer length.');
+      await expect.poll(() => answer.innerText()).toContain('Truncated: token limit reached.');
       await expect.poll(() => answer.innerText()).toContain('Decode: 3 tokens');
     });
 
+    it('keeps chats over a reload, with the versions of edited messages and regenerated answers', async () => {
+      await page.goto(site.url);
+      await isReady(page);
+      await page.getByRole('button', { name: 'New chat' }).click();
+      const { prompt, text } = goldenOf('sum');
+      await sendPrompt(page, prompt);
+      await page.getByRole('button', { name: 'Regenerate' }).click();
+      await page.getByText('2/2').waitFor();
+      const questions = page.getByRole('article', { name: 'Your message' });
+      await page.getByRole('button', { name: 'Send' }).waitFor();
+      await questions.getByRole('button', { name: 'Edit' }).click();
+      await page.getByRole('textbox', { name: 'Your message' }).fill(goldenOf('parity gate').prompt);
+      await page.getByRole('button', { name: 'Resend' }).click();
+      await questions.getByText('2/2').waitFor();
+      await lastAnswer(page)
+        .getByText(/Decode: /)
+        .waitFor();
+      await questions.getByRole('button', { name: 'Previous version of the message' }).click();
+      await questions.getByText(prompt).waitFor();
+
+      await page.reload();
+      await isReady(page);
+      await questions.getByText(prompt).waitFor();
+      await page.getByText('2/2').waitFor();
+      for (const colorScheme of ['dark', 'light'] as const) {
+        await page.emulateMedia({ colorScheme });
+        await page.evaluate(axe.source);
+        const { violations } = await page.evaluate<AxeResults>('axe.run()');
+        expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
+      }
+      await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+      await page.getByRole('button', { name: 'Copy answer' }).click();
+      expect(await page.evaluate(() => navigator.clipboard.readText())).not.toBe('');
+      await page.getByRole('button', { name: 'Previous version of the answer' }).click();
+      await expect.poll(() => lastAnswer(page).locator('p').first().textContent()).toBe(text);
+
+      await page.getByRole('button', { name: 'New chat' }).click();
+      await page.getByText('No messages yet.').waitFor();
+      const chats = page.getByRole('list', { name: 'Chats' });
+      await chats
+        .getByRole('button', { name: new RegExp(`^${prompt.slice(0, 8)}`) })
+        .first()
+        .click();
+      await questions.getByText(prompt).waitFor();
+      await page.getByRole('button', { name: 'Clear all' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Clear all' }).click();
+      await page.getByText('No chats yet.').waitFor();
+
+      // Without the history, nothing is left after a reload.
+      await page.getByLabel('Keep chats in this browser').uncheck();
+      await sendPrompt(page, prompt);
+      await page.reload();
+      await isReady(page);
+      await page.getByText('No chats yet.').waitFor();
+      await page.getByText('No messages yet.').waitFor();
+      await page.getByLabel('Keep chats in this browser').check();
+    });
+
+    it('has no link to a console, because a static server has none', async () => {
+      expect(await page.getByRole('link', { name: 'Console' }).count()).toBe(0);
+    });
+
     it('loads a chosen file, and reports a file that is not a model', async () => {
-      const chosen = page.getByLabel('GGUF file');
+      const chosen = page.getByLabel('Local GGUF file');
       const broken = join(folder, 'page.gguf');
       writeFileSync(broken, '<!doctype html><title>404</title>');
       await chosen.setInputFiles(broken);
       const alert = page.getByRole('alert');
-      await alert.getByText('lathe cannot read this model').waitFor();
+      await alert.getByText('Unsupported model file').waitFor();
       await expect.poll(() => alert.innerText()).toContain('page.gguf');
       await chosen.setInputFiles(weights);
       await isReady(page);
@@ -182,7 +245,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
   it.runIf(runsRest)('stores a model from a URL, loads it from storage, and removes it', async () => {
     const { page, faults, close } = await browser.page({ url: site.url });
     await isReady(page);
-    await page.getByLabel('GGUF by URL').fill('models/lathe-tiny-q8_0.gguf');
+    await page.getByLabel('Model URL').fill('models/lathe-tiny-q8_0.gguf');
     await page.getByRole('button', { name: 'Load from URL' }).click();
     const kept = page.getByRole('region', { name: 'Models stored in this browser' });
     await kept.getByText('In use').waitFor();
@@ -194,7 +257,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await page.reload();
     await page.getByText('This link names a model').waitFor();
     const before = site.requestedPaths.filter((path) => path.startsWith('models/')).length;
-    await page.getByRole('button', { name: 'Load it' }).click();
+    await page.getByRole('button', { name: 'Load the model' }).click();
     await isReady(page);
     // At most one request, which checks whether the file has changed.
     expect(
@@ -214,7 +277,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     const { page, faults, close } = await browser.page({
       url: `${slow.url}?model=models/lathe-tiny-q8_0.gguf`,
     });
-    await page.getByRole('button', { name: 'Load it' }).click();
+    await page.getByRole('button', { name: 'Load the model' }).click();
     await page.getByText(/: [1-3](\.\d)? MiB of 3\.8 MiB/).waitFor();
     const bar = page.getByRole('progressbar');
     expect(Number(await bar.getAttribute('max'))).toBe(statSync(weights).size);
@@ -240,7 +303,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await page.getByText('Loading it contacts that server').waitFor();
     expect(faults()).toEqual([]);
     await page.context().route('https://models.example/**', (route) => route.abort());
-    await page.getByRole('button', { name: 'Load it' }).click();
+    await page.getByRole('button', { name: 'Load the model' }).click();
     const alert = page.getByRole('alert');
     await alert.getByText('The model could not be downloaded').waitFor();
     await expect.poll(() => alert.innerText()).toContain('CORS');
@@ -299,28 +362,63 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     },
   );
 
-  it('lists browsers with WebGPU when this one has none, and loads nothing', async () => {
-    const { page, faults, close } = await browser.page({ url: 'about:blank', width: 360 });
-    await page.addInitScript(() => Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined }));
-    const before = site.requestedPaths.length;
-    await page.goto(site.url);
-    const alert = page.getByRole('alert', { name: 'No WebGPU' });
-    await alert.waitFor();
-    const shownText = await alert.innerText();
-    expect(shownText).toContain('this browser does not offer WebGPU');
-    expect(shownText).toMatch(/Safari[^]*since 26/);
-    expect(shownText).toContain('chrome://flags/#enable-unsafe-webgpu');
-    expect(site.requestedPaths.slice(before).filter((path) => path.startsWith('models/'))).toEqual([]);
-    expect(faults().filter((fault) => !fault.includes(site.url))).toEqual([]);
-    await close();
-  });
+  const browsers = [
+    {
+      userAgent: 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:128.0) Gecko/20100101 Firefox/128.0',
+      title: 'Your browser: Firefox 128 on Windows',
+      words: ['since version 141', 'update Firefox', 'about:config', 'dom.webgpu.enabled'],
+      dark: false,
+    },
+    {
+      userAgent:
+        'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Safari/605.1.15',
+      title: 'Your browser: Safari 18 on macOS',
+      words: ['since version 26', 'Show features for web developers', 'Feature Flags'],
+      dark: true,
+    },
+    {
+      userAgent:
+        'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/149.0.0.0 Safari/537.36',
+      title: 'Your browser: Chrome 149 on Linux',
+      words: ['NVIDIA', 'Use graphics acceleration when available', 'chrome://flags/#enable-unsafe-webgpu'],
+      dark: false,
+    },
+  ];
+  it.each(everyNth(browsers, 3))(
+    'says what to do without WebGPU in the words of the browser, and loads nothing: $title',
+    async ({ userAgent, title, words, dark }) => {
+      const { page, faults, close } = await browser.page({ url: 'about:blank', width: 360, dark });
+      await page.addInitScript((text) => {
+        Object.defineProperty(Navigator.prototype, 'gpu', { value: undefined });
+        Object.defineProperty(Navigator.prototype, 'userAgent', { get: () => text });
+      }, userAgent);
+      const before = site.requestedPaths.length;
+      await page.goto(site.url);
+      const alert = page.getByRole('alert', { name: 'No WebGPU' });
+      await alert.getByRole('heading', { name: title }).waitFor();
+      const shownText = await alert.innerText();
+      expect(shownText).toContain('this browser does not offer WebGPU');
+      for (const text of words) expect(shownText).toContain(text);
+      // The other browsers are folded.
+      await expect.poll(() => alert.getByRole('group').count()).toBe(3);
+      expect(await alert.locator('details[open]').count()).toBe(0);
+      await alert.locator('summary').first().press('Enter');
+      await page.evaluate(axe.source);
+      const { violations } = await page.evaluate<AxeResults>('axe.run()');
+      expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+      expect(site.requestedPaths.slice(before).filter((path) => path.startsWith('models/'))).toEqual([]);
+      expect(faults().filter((fault) => !fault.includes(site.url))).toEqual([]);
+      await close();
+    },
+  );
 
   it('explains what to do when the browser finds no GPU', async () => {
     const without = await TestBrowser.open({ webgpu: false });
     const { page, faults, close } = await without.page({ url: site.url });
     const alert = page.getByRole('alert', { name: 'No WebGPU' });
     await alert.getByText('found no GPU for it').waitFor();
-    await expect.poll(() => alert.innerText()).toContain('hardware acceleration');
+    await expect.poll(() => alert.innerText()).toContain('Use graphics acceleration when available');
     await alert.getByRole('button', { name: 'Try again' }).click();
     await alert.getByText('found no GPU for it').waitFor();
     expect(faults()).toEqual([]);

@@ -64,7 +64,7 @@ describe.skipIf(noBrowser !== undefined)(`the page of a gateway's operator ${noB
     await page.getByText('Signed in as ada').waitFor();
 
     await view(page, 'Accounts').click();
-    await page.getByText('There are no accounts.').waitFor();
+    await page.getByText('No accounts yet.').waitFor();
     await page.getByRole('button', { name: 'Create an account' }).click();
     await field(page, 'Name').fill('acme');
     await field(page, 'Credits in US dollars').fill('5');
@@ -110,7 +110,7 @@ describe.skipIf(noBrowser !== undefined)(`the page of a gateway's operator ${noB
     expect((await world.ask(secret ?? '', 'gpt-5-mini')).status).toBe(402);
     await page.getByRole('button', { name: /^Remove the budget/ }).click();
     await submit(page, 'Remove').click();
-    await page.getByText('There is no budget.').waitFor();
+    await page.getByText('No budget.').waitFor();
     expect((await world.ask(secret ?? '', 'gpt-5-mini')).status).toBe(200);
     await page.getByRole('button', { name: 'Disable', exact: true }).click();
     await page.getByText('disabled', { exact: true }).waitFor();
@@ -173,7 +173,7 @@ describe.skipIf(noBrowser !== undefined)(`the page of a gateway's operator ${noB
     const { page, close } = await browser.page({ url: `${world.adminUrl}/keys`, width: 1440 });
     page.setDefaultTimeout(20_000);
     await signIn(page);
-    await page.getByText('There are no keys.').waitFor();
+    await page.getByText('No keys yet.').waitFor();
     await page.getByRole('button', { name: 'Create a key' }).click();
     await field(page, 'Spending cap in US dollars').fill('much');
     await field(page, 'Requests per minute').fill('0');
@@ -216,7 +216,7 @@ describe.skipIf(noBrowser !== undefined)(`the page of a gateway's operator ${noB
     await view(page, 'Providers').click();
     await view(page, 'Keys').click();
     // What was read before stays, and no view repeats the banner.
-    await page.getByText('There are no keys.').waitFor();
+    await page.getByText('No keys yet.').waitFor();
     expect(await page.getByRole('alert').count()).toBe(1);
     await close();
   });

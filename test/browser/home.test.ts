@@ -225,7 +225,7 @@ describe.skipIf(noBrowser !== undefined)(`home and models in a browser ${noBrows
       0,
     );
     await page.keyboard.type('no such thing');
-    await dialog.getByText('Nothing has this name.').waitFor();
+    await dialog.getByText('No results.').waitFor();
     await page.keyboard.press('Enter');
     await page.keyboard.press('Escape');
     await expect.poll(() => dialog.count()).toBe(0);

@@ -39,7 +39,7 @@ describe.skipIf(noBrowser !== undefined)(`the console with hostile responses ${n
     await page.getByRole('heading', { name: 'Lab', level: 1 }).waitFor();
     await rewriting(page, () => ({}));
     await page.reload();
-    await page.getByRole('heading', { name: 'This view failed' }).waitFor();
+    await page.getByRole('heading', { name: 'Something went wrong' }).waitFor();
     await page.unrouteAll({ behavior: 'wait' });
     await page.getByRole('button', { name: 'Try again' }).click();
     await page.getByRole('heading', { name: 'Lab', level: 1 }).waitFor();

@@ -84,6 +84,13 @@ describe('the package lathe-web', () => {
     expect(packed - packedModel).toBeGreaterThan(100_000);
   });
 
+  it('has neither the Markdown nor the math of the pages', () => {
+    for (const file of ['index.js', 'worker.js'])
+      expect(readFileSync(join(installed, file), 'utf8'), file).not.toMatch(
+        /munderover|Math\/MathML|codespan/,
+      );
+  });
+
   it('has types, by which a model must be named', () => {
     const code = `${example.replaceAll(/querySelector\('(#\w+)'\)/g, "querySelector('$1')!")}\nexport {};\n`;
     writeFileSync(join(folder, 'main.ts'), code);

@@ -129,7 +129,7 @@ describe.skipIf(noBrowser !== undefined)(`chat, sessions, observe and recorder $
     await page.keyboard.press('Escape');
     await page.getByText('A bearer token is required to see the recorded activity.').waitFor();
     await expect.poll(() => dialog.count()).toBe(0);
-    await page.getByRole('button', { name: 'Enter the bearer token' }).click();
+    await page.getByRole('button', { name: 'Sign in' }).click();
     // A wrong token is reported, and the dialog stays open.
     await signIn(page, 'none-of-this-host');
     await dialog.getByText(/refused this token/).waitFor();

@@ -29,7 +29,7 @@ describe('the package lathe', () => {
   it('contains what runs, and no sources, tests or source maps', () => {
     const files = filesBelow(join(folder, 'node_modules/lathe')).map((file) => file.replaceAll('\\', '/'));
     const kinds = new Set(
-      files.map((file) => file.replace(/^((?:[^/]+\/)*)[^/]*?((?:\.d)?\.[a-z]+)?$/, '$1*$2')),
+      files.map((file) => file.replace(/^((?:[^/]+\/)*)[^/]*?((?:\.d)?\.[a-z\d]+)?$/, '$1*$2')),
     );
     expect([...kinds].sort()).toEqual([
       '*',
@@ -45,8 +45,11 @@ describe('the package lathe', () => {
       'dist/web/*.svg',
       'dist/web/assets/*.css',
       'dist/web/assets/*.js',
+      'dist/web/assets/*.woff2',
       'dist/web/demo/*.html',
+      'dist/web/demo/*.js',
       'dist/web/engine/*.js',
+      'dist/web/gateway/*.html',
       'models/*.gguf',
       'wgsl/*.wgsl',
       'wgsl/lab/*.wgsl',

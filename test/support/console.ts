@@ -55,7 +55,7 @@ export type Console = Awaited<ReturnType<typeof openConsole>>;
 export async function signIn(page: Page, token: string): Promise<void> {
   const dialog = page.getByRole('dialog', { name: /bearer token/ });
   await dialog.getByLabel('Bearer token').fill(token);
-  await dialog.getByRole('button', { name: 'Continue' }).click();
+  await dialog.getByRole('button', { name: 'Sign in' }).click();
 }
 
 /** Replaces the whole content of an editor. */

@@ -137,6 +137,20 @@ export async function wholeHost(host: ObservedHost): Promise<void> {
       first_token_ms: 90,
     }),
   ]);
+  await insert('spans', [
+    {
+      ...here,
+      id: 't1:call_1',
+      kind: 'tool',
+      name: 'fs_read',
+      outcome: 'ok',
+      subject: 't1',
+      agent: 'scout',
+      started_at: at('11:01'),
+      ended_at: at('11:02'),
+      total_ms: 60_000,
+    },
+  ]);
   await insert('tasks', [
     {
       ...task,

@@ -153,6 +153,9 @@ describeDatabases('named questions', (freshUrl) => {
     expect(answers['failed_runs']).toEqual([
       expect.objectContaining({ id: 'r1', workflow: 'nightly', failure: 'the tests do not pass' }),
     ]);
+    expect(answers['tool_calls']).toEqual([
+      expect.objectContaining({ name: 'fs_read', outcome: 'ok', calls: 1, p95_ms: 60_000 }),
+    ]);
     expect(answers['failing_steps']).toEqual([
       expect.objectContaining({
         workflow: 'nightly',

@@ -18,7 +18,7 @@ import { everyNth, selectCases } from '../support/tier.ts';
 describe('surfaces', () => {
   it('are all there, with unique names', () => {
     expect(surfaces.map(({ name }) => name)).toEqual(
-      'sessions tasks runs steps receipts completions pending acts parity bench gateway_requests transcript'.split(
+      'sessions tasks runs steps receipts completions spans pending acts parity bench gateway_requests transcript'.split(
         ' ',
       ),
     );

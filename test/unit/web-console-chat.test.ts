@@ -14,7 +14,7 @@ import {
   parseStopSequences,
   withSampling,
 } from '../../web/console/views/chat/sampling.ts';
-import { pathBefore, pathOf, titleOf, versionsOf } from '../../web/console/views/chat/tree.ts';
+import { pathBefore, pathOf, titleOf, versionsOf } from '../../web/chat/tree.ts';
 
 const answer = (change: Partial<AssistantTurn>): AssistantTurn => ({
   id: 1,

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type ParsedText, parseBlocks } from '../../web/ui/markdown/blocks.ts';
+import { type MathToken, mathOf } from '../../web/ui/markdown/math-tokens.ts';
 import { safeUrl } from '../../web/ui/markdown/safe-url.ts';
 
 const sample = `# Title
@@ -76,5 +77,60 @@ describe('links in Markdown', () => {
       '/console',
     ])
       expect(safeUrl(url), url).toBeUndefined();
+  });
+});
+
+/** Formulas of a text: those in a line, and `display` before the others. */
+function formulasOf(text: string): string[] {
+  const found: MathToken[] = [];
+  const visit = (value: unknown): void => {
+    if (typeof value !== 'object' || value === null) return;
+    const math = 'type' in value ? mathOf(value as { type: string }) : undefined;
+    if (math) found.push(math);
+    else for (const member of Object.values(value)) visit(member);
+  };
+  visit(parseBlocks(text).blocks);
+  return found.map(({ tex, isDisplay }) => `${isDisplay ? 'display ' : ''}${tex}`);
+}
+
+describe('math in Markdown', () => {
+  it.each([
+    ['in a line', 'The area is $\\pi r^2$, or \\(\\tau r^2 / 2\\).', ['\\pi r^2', '\\tau r^2 / 2']],
+    [
+      'on its own',
+      'So\n\n$$\n\\frac{1}{2}\n$$\n\nand\n\n\\[\nx = 1\n\\]\n',
+      ['display \\frac{1}{2}', 'display x = 1'],
+    ],
+    ['on its own in a line', 'so $$x = 1$$ and \\[y\\]', ['display x = 1', 'display y']],
+    ['in a list, a quote and a cell', '- $a$\n\n> $b$\n\n| x |\n| - |\n| $c$ |\n', ['a', 'b', 'c']],
+    ['with underscores and asterisks', '$a_1 * b_2 * c_3$', ['a_1 * b_2 * c_3']],
+  ])('is found %s', (_where, text, formulas) => {
+    expect(formulasOf(text)).toEqual(formulas);
+  });
+
+  it.each([
+    'It costs $5 and $6.',
+    'From $5 to $10, or US$20 and CA$30.',
+    'Between $5-$6, $1,000 and $2,000 million.',
+    'You pay 5$ or 6$.',
+    'It has $5 and more than 6$.',
+    'The variables `$HOME` and `$PATH`.',
+    '```sh\necho $HOME $$ $PATH\n```',
+    'An escaped \\$x\\$.',
+    'An open formula $x + 1',
+    'An open formula\n\n$$\nx + 1\n',
+    'An open formula \\(x + 1 and \\[y',
+    `A long one $${'x'.repeat(5000)}$.`,
+  ])('is not %j', (text) => {
+    expect(formulasOf(text)).toEqual([]);
+  });
+
+  it('appears when its end arrives, and the text before it stays as it is', () => {
+    const text = 'First.\n\nSecond $a+b$ and more.\n\n$$\nc\n$$\n\nThe end.';
+    let parsed: ParsedText | undefined;
+    for (let end = 1; end <= text.length; end += 1) parsed = parseBlocks(text.slice(0, end), parsed);
+    expect(parsed?.blocks.map(({ token }) => token.type)).toEqual(
+      parseBlocks(text).blocks.map(({ token }) => token.type),
+    );
   });
 });

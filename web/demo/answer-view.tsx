@@ -1,6 +1,12 @@
 import { memo } from 'react';
+import { isAnswering, type TurnPosition } from '../chat/tree.ts';
+import turnCss from '../chat/turns.module.css';
+import { Versions } from '../chat/versions.tsx';
+import { CopyButton } from '../ui/copy-button.tsx';
 import { formatMs, formatNumber } from '../ui/format.ts';
-import type { Answer, Measured, Turn } from './conversation.ts';
+import { Button } from '../ui/index.tsx';
+import { Markdown } from '../ui/markdown/index.tsx';
+import type { AnswerTurn, EngineAnswer, Measured, Turn } from './conversation.ts';
 import css from './demo.module.css';
 
 const tokens = (count: number) => `${formatNumber(count)} ${count === 1 ? 'token' : 'tokens'}`;
@@ -24,38 +30,30 @@ function Figures({ measured }: { measured: Measured }) {
   );
 }
 
-const endTexts: Readonly<Record<'length' | 'stopped', string>> = {
-  length: 'Ended at the maximum answer length.',
-  stopped: 'Stopped.',
-};
-
-function AnswerCard({ answer, isLabelled }: { answer: Answer; isLabelled: boolean }) {
+function AnswerCard({ answer, isLabelled }: { answer: EngineAnswer; isLabelled: boolean }) {
   const { engine, model, state, text, reasoning, finishReason, measured, fault } = answer;
+  const isGrowing = state === 'writing' || state === 'waiting';
   return (
-    <article
-      className={css['answer']}
-      aria-label={`Answer of ${engine}`}
-      aria-busy={state === 'writing' || state === 'waiting'}
-    >
+    <article className={css['answer']} aria-label={`Answer of ${engine}`} aria-busy={isGrowing}>
       {isLabelled && (
         <h3 className={css['engine']}>
           {engine} <span className={css['quiet']}>{model}</span>
         </h3>
       )}
       {reasoning !== '' && (
-        <details className={css['thought']} open={text === '' ? true : undefined}>
+        <details className={turnCss['fold']} open={text === '' ? true : undefined}>
           <summary>Reasoning</summary>
-          <p className={css['text']}>{reasoning}</p>
+          <div className={turnCss['folded']}>
+            <Markdown text={reasoning} isGrowing={isGrowing && text === ''} />
+          </div>
         </details>
       )}
-      <p className={css['text']}>
-        {text}
-        {state === 'writing' && <span className={css['caret']} aria-hidden="true" />}
-        {state === 'waiting' && <span className={css['quiet']}>Waiting ...</span>}
-        {text === '' && (state === 'done' || state === 'stopped') && (
-          <span className={css['quiet']}>(no text)</span>
-        )}
-      </p>
+      {text !== '' && <Markdown text={text} isGrowing={isGrowing} />}
+      {state === 'writing' && <span className={css['caret']} aria-hidden="true" />}
+      {state === 'waiting' && <p className={css['quiet']}>Waiting ...</p>}
+      {text === '' && (state === 'done' || state === 'stopped') && (
+        <p className={css['quiet']}>The answer is empty.</p>
+      )}
       {state === 'failed' && (
         <p className={css['wrong']} role="alert">
           {fault}
@@ -64,28 +62,54 @@ function AnswerCard({ answer, isLabelled }: { answer: Answer; isLabelled: boolea
       {(measured !== undefined || state === 'stopped') && (
         <p className={css['figures']}>
           {measured && <Figures measured={measured} />}
-          {state === 'stopped' && <span>{endTexts.stopped}</span>}
-          {state === 'done' && finishReason === 'length' && <span>{endTexts.length}</span>}
+          {state === 'stopped' && <span>Stopped.</span>}
+          {state === 'done' && finishReason === 'length' && <span>Truncated: token limit reached.</span>}
         </p>
       )}
     </article>
   );
 }
 
-/** A prompt and its answers, side by side when two engines answered. */
-export const TurnView = memo(function TurnView({ turn }: { turn: Turn }) {
-  const isCompared = turn.answers.length > 1;
-  return (
-    <li className={css['turn']}>
-      <p className={css['prompt']}>
-        <span className={css['hidden']}>You: </span>
-        {turn.prompt}
-      </p>
-      <div className={css['answers']}>
-        {turn.answers.map((answer) => (
-          <AnswerCard key={answer.engine} answer={answer} isLabelled={isCompared} />
-        ))}
+interface Props {
+  readonly turn: AnswerTurn;
+  readonly versions: readonly Turn[];
+  /** Whether an answer is in progress, or no model is loaded. */
+  readonly isBusy: boolean;
+  readonly regenerate: (turn: Turn) => void;
+  readonly choose: (turn: TurnPosition) => void;
+}
+
+/** The answers to a message, side by side when two engines answered. */
+export const AnswerTurnView = memo(
+  function AnswerTurnView({ turn, versions, isBusy, regenerate, choose }: Props) {
+    const { answers, text } = turn;
+    const isGrowing = isAnswering(turn);
+    return (
+      <div className={turnCss['answer']}>
+        <div className={css['answers']}>
+          {answers.map((answer) => (
+            <AnswerCard key={answer.engine} answer={answer} isLabelled={answers.length > 1} />
+          ))}
+        </div>
+        <div className={turnCss['actions']}>
+          <Versions versions={versions} shown={turn} what="answer" choose={choose} />
+          {!isGrowing && text !== '' && (
+            <CopyButton className={turnCss['action']} text={text} label="Copy answer" />
+          )}
+          {!isGrowing && (
+            <Button className={turnCss['action']} disabled={isBusy} onClick={() => regenerate(turn)}>
+              Regenerate
+            </Button>
+          )}
+        </div>
       </div>
-    </li>
-  );
-});
+    );
+  },
+  (before, after) =>
+    before.turn === after.turn &&
+    before.isBusy === after.isBusy &&
+    before.regenerate === after.regenerate &&
+    before.choose === after.choose &&
+    before.versions.length === after.versions.length &&
+    before.versions.every((version, index) => version === after.versions[index]),
+);

@@ -1,8 +1,11 @@
-import { type ReactNode, useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { type ReactNode, useCallback, useEffect, useRef, useState } from 'react';
+import { isBusy as isBusyNow, useChatsState } from '../chat/chats.ts';
+import { MessageView } from '../chat/message.tsx';
+import { type Conversation, pathOf, type TurnPosition, versionsOf } from '../chat/tree.ts';
 import { Badge, Button, Panel } from '../ui/index.tsx';
 import type { DeviceFacts } from '../engine/types.ts';
-import { TurnView } from './answer-view.tsx';
-import type { ChatBackend, Conversation } from './conversation.ts';
+import { AnswerTurnView } from './answer-view.tsx';
+import type { ChatBackend, Conversations, Turn } from './conversation.ts';
 import css from './demo.module.css';
 import { examples } from './examples.ts';
 import type { Settings } from './settings.ts';
@@ -38,7 +41,9 @@ function Examples({ choose }: { choose: (prompt: string) => void }) {
 }
 
 export function ChatPanel(props: {
-  conversation: Conversation;
+  chats: Conversations;
+  shown: Conversation<Turn>;
+  show: (id: string | undefined) => void;
   settings: Settings;
   /** Engines that answer the next prompt; empty until a model is loaded. */
   backends: readonly ChatBackend[];
@@ -47,22 +52,45 @@ export function ChatPanel(props: {
   /** Progress or failure of loading the model. */
   status: ReactNode;
 }) {
-  const { conversation, settings, backends, isEmbedded, device, status } = props;
-  const { turns, isBusy } = useSyncExternalStore(conversation.store.subscribe, conversation.store.get);
+  const { chats, shown, show, settings, backends, isEmbedded, device, status } = props;
+  const { id } = shown;
+  const { conversations } = useChatsState(chats);
+  // Answers share the GPU, so there is one at a time on this page.
+  const isBusy = conversations.some(isBusyNow);
+  const turns = pathOf(shown);
   const [draft, setDraft] = useState('');
   const textArea = useRef<HTMLTextAreaElement>(null);
-  const { ref, onScroll, scrollToEnd } = useAutoScroll(turns, turns.length > 0);
+  const { ref, onScroll, scrollToEnd } = useAutoScroll(shown, turns.length > 0);
   const isReady = backends.length > 0;
+  const isBlocked = !isReady || isBusy;
 
+  const { system, sampling } = settings;
+  const options = useCallback(() => ({ system, sampling, backends }), [system, sampling, backends]);
+  const edit = useCallback(
+    (turn: TurnPosition, text: string) => {
+      show(id);
+      void chats.edit(id, turn, { role: 'user', text }, options());
+    },
+    [chats, id, options, show],
+  );
+  const regenerate = useCallback(
+    (turn: Turn) => void chats.regenerate(id, turn, options()),
+    [chats, id, options],
+  );
+  const choose = useCallback((turn: TurnPosition) => chats.choose(id, turn), [chats, id]);
+  const stop = () => {
+    for (const conversation of conversations) if (isBusyNow(conversation)) chats.stop(conversation.id);
+  };
   const send = (prompt: string) => {
-    if (!isReady || isBusy || prompt.trim() === '') return;
+    if (isBlocked || prompt.trim() === '') return;
     scrollToEnd();
     setDraft('');
-    void conversation.ask(prompt, { system: settings.system, sampling: settings.sampling, backends });
+    show(id);
+    void chats.send(id, { role: 'user', text: prompt }, options());
   };
-  const choose = (prompt: string) => {
-    if (isReady && !isBusy) send(prompt);
-    else setDraft(prompt);
+  const useExample = (prompt: string) => {
+    if (isBlocked) setDraft(prompt);
+    else send(prompt);
     textArea.current?.focus();
   };
 
@@ -73,8 +101,15 @@ export function ChatPanel(props: {
       tools={
         <>
           {device?.fallback === true && <Badge tone="warn">Software adapter: slow</Badge>}
-          <Button disabled={turns.length === 0} onClick={() => conversation.clear()}>
-            Clear the conversation
+          <Button
+            disabled={turns.length === 0}
+            onClick={() => {
+              stop();
+              show(undefined);
+              textArea.current?.focus();
+            }}
+          >
+            New chat
           </Button>
         </>
       }
@@ -93,17 +128,27 @@ export function ChatPanel(props: {
           <div className={css['start']}>
             <p>
               {isEmbedded
-                ? 'The embedded model is a toy with 3.67 million parameters. It answers only prompts like these.'
-                : 'Write a message, or start with one of these.'}
+                ? 'No messages yet. The embedded model is a toy with 3.67 million parameters. It answers only prompts like these.'
+                : 'No messages yet. Write a message, or start with one of these.'}
             </p>
-            <Examples choose={choose} />
+            <Examples choose={useExample} />
           </div>
         ) : (
-          <ol className={css['turns']}>
-            {turns.map((turn) => (
-              <TurnView key={turn.id} turn={turn} />
-            ))}
-          </ol>
+          <div className={css['turns']}>
+            {turns.map((turn) => {
+              const versions = versionsOf(shown, turn);
+              // Versions have the same key, so that the focus stays.
+              return turn.role === 'user' ? (
+                <MessageView key={turn.parent} {...{ turn, versions, edit, choose }} isBusy={isBlocked} />
+              ) : (
+                <AnswerTurnView
+                  key={turn.parent}
+                  {...{ turn, versions, regenerate, choose }}
+                  isBusy={isBlocked}
+                />
+              );
+            })}
+          </div>
         )}
       </div>
       <form
@@ -113,19 +158,17 @@ export function ChatPanel(props: {
           send(draft);
         }}
       >
-        <label className={css['hidden']} htmlFor="prompt">
-          Your message
-        </label>
         <textarea
           ref={textArea}
           id="prompt"
           rows={2}
           value={draft}
-          placeholder="Your message"
+          aria-label="Message"
+          placeholder="Write a message"
           aria-describedby="prompt-keys"
           onChange={({ target }) => setDraft(target.value)}
           onKeyDown={(event) => {
-            if (event.key === 'Escape' && isBusy) conversation.stop();
+            if (event.key === 'Escape' && isBusy) stop();
             // Enter also confirms the composition of an input method.
             if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
             event.preventDefault();
@@ -133,7 +176,7 @@ export function ChatPanel(props: {
           }}
         />
         {isBusy ? (
-          <Button kind="danger" onClick={() => conversation.stop()}>
+          <Button kind="danger" onClick={stop}>
             Stop
           </Button>
         ) : (
@@ -144,7 +187,7 @@ export function ChatPanel(props: {
       </form>
       <p id="prompt-keys" className={css['keys']}>
         Enter sends the message, Shift+Enter starts a new line, Escape stops the answer.
-        {turns.length > 0 && ' Earlier messages are sent as context until you clear the conversation.'}
+        {turns.length > 0 && ' Earlier messages are sent as context until you start a new chat.'}
       </p>
     </Panel>
   );

@@ -1,5 +1,7 @@
 import { errorMessage } from '../../src/util/error-message.ts';
-import { createStore, type Store } from './store.ts';
+import { createChats } from '../chat/chats.ts';
+import type { History } from '../chat/history.ts';
+import { type Answer, type Message as UserTurn, pathBefore, type TurnPosition } from '../chat/tree.ts';
 import type { Sampling } from './settings.ts';
 
 export interface Message {
@@ -36,7 +38,8 @@ export interface ChatBackend {
   ) => AsyncIterable<AnswerDelta>;
 }
 
-export interface Answer {
+/** Answer of one engine. */
+export interface EngineAnswer {
   readonly engine: string;
   readonly model: string;
   readonly state: 'waiting' | 'writing' | 'done' | 'stopped' | 'failed';
@@ -47,23 +50,14 @@ export interface Answer {
   readonly fault?: string;
 }
 
-export interface Turn {
-  readonly id: number;
-  readonly prompt: string;
-  readonly answers: readonly Answer[];
+/** Answers of all engines to a message. Its own text is that of the first engine, which the next request sends. */
+export interface AnswerTurn extends Answer {
+  readonly answers: readonly EngineAnswer[];
 }
 
-export interface Conversation {
-  readonly store: Store<{ readonly turns: readonly Turn[]; readonly isBusy: boolean }>;
-  /**
-   * Sends the prompt to all engines, one after the other: in parallel they would share the GPU and distort the timings.
-   */
-  readonly ask: (prompt: string, options: AskOptions) => Promise<void>;
-  readonly stop: () => void;
-  readonly clear: () => void;
-}
+export type Turn = UserTurn | AnswerTurn;
 
-interface AskOptions {
+export interface AskOptions {
   readonly system: string;
   readonly sampling: Sampling;
   readonly backends: readonly ChatBackend[];
@@ -74,104 +68,121 @@ const updateIntervalMs = 30;
 
 const isFinished = ({ state }: Answer) => state === 'done' || state === 'stopped';
 
-/** Messages of the request. All engines get the same history, which has the answers of the first one. */
+/**
+ * Messages of the request, from the turns before the answer. All engines get the same history, which has the answers of
+ * the first one. A message without an answer is left out, but for the last one.
+ */
 export function messagesOf(turns: readonly Turn[], system: string): readonly Message[] {
-  const history = turns.flatMap(({ prompt, answers }): readonly Message[] => {
-    const first = answers[0];
-    return first && isFinished(first) && first.text !== ''
-      ? [
-          { role: 'user', content: prompt },
-          { role: 'assistant', content: first.text },
-        ]
-      : [];
+  const messages = turns.flatMap((turn, index): readonly Message[] => {
+    const next = turns[index + 1];
+    if (turn.role === 'user') {
+      const isAnswered = next === undefined || isSent(next);
+      return isAnswered ? [{ role: 'user', content: turn.text }] : [];
+    }
+    return isSent(turn) ? [{ role: 'assistant', content: turn.text }] : [];
   });
-  return system.trim() === '' ? history : [{ role: 'system', content: system }, ...history];
+  return system.trim() === '' ? messages : [{ role: 'system', content: system }, ...messages];
 }
 
-export function createConversation(): Conversation {
-  const store = createStore<{ turns: readonly Turn[]; isBusy: boolean }>({ turns: [], isBusy: false });
-  let currentAbort: AbortController | undefined;
-  let count = 0;
+const isSent = (turn: Turn): boolean => turn.role === 'assistant' && isFinished(turn) && turn.text !== '';
 
-  async function streamAnswer(
-    backend: ChatBackend,
-    messages: readonly Message[],
-    sampling: Sampling,
-    signal: AbortSignal,
-    publish: (answer: Answer) => void,
-  ): Promise<void> {
-    let current: Answer = {
-      engine: backend.engine,
-      model: backend.model,
-      state: 'writing',
-      text: '',
-      reasoning: '',
-    };
-    let publishedAt = 0;
-    try {
-      for await (const { text = '', reasoning = '', finishReason, measured } of backend.ask(
-        messages,
-        sampling,
-        signal,
-      )) {
-        current = {
-          ...current,
-          text: current.text + text,
-          reasoning: current.reasoning + reasoning,
-          ...(finishReason && { finishReason }),
-          ...(measured && { measured }),
-        };
-        if (performance.now() - publishedAt < updateIntervalMs) continue;
-        publish(current);
-        publishedAt = performance.now();
-      }
-      publish({ ...current, state: signal.aborted ? 'stopped' : 'done' });
-    } catch (error) {
-      publish(
-        signal.aborted
-          ? { ...current, state: 'stopped' }
-          : { ...current, state: 'failed', fault: errorMessage(error) },
-      );
+/** Answers of one engine after the other: in parallel they would share the GPU and distort the timings. */
+async function* generate(
+  empty: AnswerTurn,
+  messages: readonly Message[],
+  { sampling, backends }: AskOptions,
+  signal: AbortSignal,
+): AsyncGenerator<AnswerTurn> {
+  let turn = empty;
+  for (const [at, backend] of backends.entries()) {
+    for await (const answer of answersOf(backend, messages, sampling, signal)) {
+      turn = {
+        ...turn,
+        ...(at === 0 ? { text: answer.text } : {}),
+        state: 'writing',
+        answers: turn.answers.with(at, answer),
+      };
+      yield turn;
     }
   }
-
-  return {
-    store,
-    async ask(prompt, { system, sampling, backends }) {
-      if (currentAbort !== undefined) throw new Error('an answer is still being written');
-      const controller = new AbortController();
-      currentAbort = controller;
-      const id = ++count;
-      const messages: Message[] = [
-        ...messagesOf(store.get().turns, system),
-        { role: 'user', content: prompt },
-      ];
-      const waiting = backends.map(
-        ({ engine, model }): Answer => ({ engine, model, state: 'waiting', text: '', reasoning: '' }),
-      );
-      store.set({ turns: [...store.get().turns, { id, prompt, answers: waiting }], isBusy: true });
-      const updateAnswer = (at: number) => (next: Answer) =>
-        store.set({
-          ...store.get(),
-          turns: store
-            .get()
-            .turns.map((turn) => (turn.id === id ? { ...turn, answers: turn.answers.with(at, next) } : turn)),
-        });
-      for (const [at, backend] of backends.entries()) {
-        const show = updateAnswer(at);
-        // Sequential on purpose.
-        if (!controller.signal.aborted)
-          await streamAnswer(backend, messages, sampling, controller.signal, show);
-        else
-          show({ engine: backend.engine, model: backend.model, state: 'stopped', text: '', reasoning: '' });
-      }
-      currentAbort = undefined;
-      store.set({ ...store.get(), isBusy: false });
-    },
-    stop: () => currentAbort?.abort(),
-    clear() {
-      currentAbort?.abort();
-      store.set({ turns: [], isBusy: currentAbort !== undefined });
-    },
-  };
+  const first = turn.answers[0];
+  const state = signal.aborted ? 'stopped' : first?.state === 'failed' ? 'failed' : 'done';
+  yield { ...turn, state };
 }
+
+/** The answer of an engine so far; the last one is complete. */
+async function* answersOf(
+  backend: ChatBackend,
+  messages: readonly Message[],
+  sampling: Sampling,
+  signal: AbortSignal,
+): AsyncGenerator<EngineAnswer> {
+  const { engine, model } = backend;
+  let current: EngineAnswer = { engine, model, state: 'writing', text: '', reasoning: '' };
+  if (signal.aborted) return yield { ...current, state: 'stopped' };
+  let yieldedAt = 0;
+  try {
+    for await (const { text = '', reasoning = '', finishReason, measured } of backend.ask(
+      messages,
+      sampling,
+      signal,
+    )) {
+      current = {
+        ...current,
+        text: current.text + text,
+        reasoning: current.reasoning + reasoning,
+        ...(finishReason && { finishReason }),
+        ...(measured && { measured }),
+      };
+      if (performance.now() - yieldedAt < updateIntervalMs) continue;
+      yield current;
+      yieldedAt = performance.now();
+    }
+    yield { ...current, state: signal.aborted ? 'stopped' : 'done' };
+  } catch (error) {
+    yield signal.aborted
+      ? { ...current, state: 'stopped' }
+      : { ...current, state: 'failed', fault: errorMessage(error) };
+  }
+}
+
+const emptyAnswer = (position: TurnPosition, { backends }: AskOptions): AnswerTurn => ({
+  ...position,
+  role: 'assistant',
+  text: '',
+  state: 'waiting',
+  answers: backends.map(({ engine, model }) => ({
+    engine,
+    model,
+    state: 'waiting',
+    text: '',
+    reasoning: '',
+  })),
+});
+
+/** The conversations of the demo. */
+export const createConversations = (history: History<Turn>) =>
+  createChats<UserTurn, AnswerTurn, AskOptions>({
+    history,
+    emptyAnswer,
+    generate: ({ conversation, answer, request, signal }) =>
+      generate(answer, messagesOf(pathBefore(conversation, answer), request.system), request, signal),
+    failedAnswer: (answer, error) => ({
+      ...answer,
+      state: 'failed',
+      answers: answer.answers.map((one) => ({ ...one, state: 'failed', fault: errorMessage(error) })),
+    }),
+  });
+
+export type Conversations = ReturnType<typeof createConversations>;
+
+/** A stored turn: answers in progress ended with their page. */
+export const revivedTurn = (turn: Turn): Turn =>
+  turn.role === 'user'
+    ? turn
+    : {
+        ...turn,
+        answers: turn.answers.map((answer) =>
+          answer.state === 'waiting' || answer.state === 'writing' ? { ...answer, state: 'stopped' } : answer,
+        ),
+      };

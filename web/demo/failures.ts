@@ -33,7 +33,7 @@ const adviceByCode: Readonly<Record<ChatFailure, { readonly title: string; reado
       'here needs no storage.',
   },
   bad_model: {
-    title: 'lathe cannot read this model',
+    title: 'Unsupported model file',
     action:
       'Choose a GGUF file of a supported architecture. Check that the file is not a web page saved under that name.',
   },
@@ -43,7 +43,7 @@ const adviceByCode: Readonly<Record<ChatFailure, { readonly title: string; reado
       'Choose a smaller model or quantization (Q4 instead of Q8), or close other programs that use the GPU.',
   },
   device_lost: {
-    title: 'The GPU was lost',
+    title: 'The GPU device was lost',
     action:
       'This happens when the driver restarts, memory runs out, or the machine sleeps. The conversation is still here: ' +
       'load the model again.',

@@ -72,7 +72,7 @@ export function LoadStatus(props: {
     return (
       <div className={css['loading']} role="status">
         <p>
-          Cancelled loading {sourceName(source)}.
+          Loading {sourceName(source)} was cancelled.
           {source.from === 'url' && ' The downloaded part is kept, and loading resumes from there.'}
         </p>
         <div className={css['choices']}>
@@ -93,7 +93,7 @@ export function LoadStatus(props: {
         </p>
         <div className={css['choices']}>
           <Button kind="primary" onClick={() => load({ from: 'url', url: offeredUrl })}>
-            Load it
+            Load the model
           </Button>
           {embeddedButton}
         </div>

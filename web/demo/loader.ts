@@ -68,7 +68,7 @@ export function createLoader(createChat: (options: ChatOptions) => Promise<Chat>
         store.set({
           phase: 'failed',
           source,
-          failure: { code: reason, message: 'The loaded model was lost with it.' },
+          failure: { code: reason, message: 'The model has to be loaded again.' },
         });
       } catch (error) {
         if (!isCurrent() || controller.signal.aborted) return;

@@ -10,7 +10,7 @@ const stateBadge = ({ phase }: LoadState) => {
   if (phase === 'ready') return <Badge tone="good">Ready</Badge>;
   if (phase === 'loading') return <Badge>Loading</Badge>;
   return (
-    <Badge tone={phase === 'failed' ? 'bad' : 'warn'}>{phase === 'failed' ? 'Failed' : 'None loaded'}</Badge>
+    <Badge tone={phase === 'failed' ? 'bad' : 'warn'}>{phase === 'failed' ? 'Failed' : 'No model'}</Badge>
   );
 };
 
@@ -41,9 +41,9 @@ export function ModelPanel(props: {
         }}
       >
         <Field
-          label="GGUF by URL"
+          label="Model URL"
           fault={fault}
-          hint="For example a file on huggingface.co under /resolve/main/. It is stored in this browser; the page contacts no other server until you press Load."
+          hint="A GGUF file, for example on huggingface.co under /resolve/main/. It is stored in this browser; the page contacts no other server until you press Load."
         >
           {(control) => (
             <input
@@ -67,7 +67,7 @@ export function ModelPanel(props: {
       </form>
       <div className={css['form']}>
         <label htmlFor={fileInputId} className={css['label']}>
-          GGUF file
+          Local GGUF file
         </label>
         <input
           id={fileInputId}

@@ -1,6 +1,8 @@
 import { Button, Facts, Panel } from '../ui/index.tsx';
+import { browserAtHand } from './browser-at-hand.ts';
 import css from './demo.module.css';
 import type { WebGpuIssue } from './webgpu-issue.ts';
+import { type BrowserGuide, guideOf, guides, stateOf, supportText } from './webgpu-support.ts';
 
 function InsecureContext() {
   const port = location.port === '' ? '80' : location.port;
@@ -41,40 +43,69 @@ function InsecureContext() {
   );
 }
 
-/** As documented by the browser vendors in April 2026. */
-const browserSupport: readonly (readonly [name: string, since: string])[] = [
-  ['Chrome, Edge', 'Windows (x86), macOS and ChromeOS since 113; Android 12 and later since 121'],
-  ['Chrome on Linux', 'Intel (Gen12 and later) since 144, NVIDIA since 147; others with a flag'],
-  ['Safari', 'macOS, iOS, iPadOS and visionOS since 26'],
-  ['Firefox', 'Windows since 141, macOS on Apple silicon since 145 to 147; elsewhere in Nightly'],
-];
+function Guide({ guide }: { guide: BrowserGuide }) {
+  return (
+    <ul className={css['list']}>
+      {guide.steps.map((step) => (
+        <li key={step[0]}>
+          {step.map((part, index) =>
+            index % 2 === 0 ? (
+              part
+            ) : (
+              <code key={part} className={css['url']}>
+                {part}
+              </code>
+            ),
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
 
+function SupportTable({ guide }: { guide: BrowserGuide }) {
+  return (
+    <Facts
+      facts={guide.support.map(({ platform, since, note }) => [
+        platform,
+        [since === undefined ? 'not in a release' : `since ${since}`, note]
+          .filter((part) => part !== undefined)
+          .join('; '),
+      ])}
+    />
+  );
+}
+
+/** Instructions in the words of the browser at hand; those of the other browsers are folded. */
 function WebGpuMissing() {
+  const atHand = browserAtHand(navigator);
+  const guide = atHand && guideOf(atHand.family);
+  const version = atHand?.version === undefined ? '' : ` ${atHand.version}`;
+  const platform = atHand?.platform === undefined ? '' : ` on ${atHand.platform}`;
   return (
     <>
-      <Panel title="Browsers with WebGPU">
-        <Facts facts={browserSupport} />
-      </Panel>
-      <Panel title="If your browser is one of these">
-        <ul className={css['list']}>
-          <li>
-            Turn on hardware acceleration in its settings, update the graphics driver, and restart the
-            browser.
-          </li>
-          <li>
-            Chrome and Edge: <code>chrome://gpu</code> shows whether WebGPU is on, and if not, why. On Linux,
-            and on Windows with an ARM processor, set <code>chrome://flags/#enable-unsafe-webgpu</code> to
-            Enabled; on Linux it may also need <code>--enable-features=Vulkan</code>.
-          </li>
-          <li>
-            Firefox: in <code>about:config</code>, set <code>dom.webgpu.enabled</code> to true.
-          </li>
-          <li>
-            Safari before 26: Settings, Feature Flags, WebGPU (on an iPhone: Settings, Apps, Safari,
-            Advanced).
-          </li>
-          <li>Virtual machines and remote desktops often have no GPU.</li>
-        </ul>
+      {atHand && guide && (
+        <Panel title={`Your browser: ${guide.name}${version}${platform}`}>
+          <p>{stateOf(atHand)}</p>
+          <Guide guide={guide} />
+          <p className={css['quiet']}>
+            In every browser: update the graphics driver, and restart the browser. Virtual machines and remote
+            desktops often have no GPU.
+          </p>
+        </Panel>
+      )}
+      <Panel title={guide ? 'Other browsers' : 'Browsers with WebGPU'}>
+        {guides
+          .filter((one) => one !== guide)
+          .map((one) => (
+            <details key={one.family} className={css['guide']}>
+              <summary>
+                {one.name} <span className={css['quiet']}>{supportText(one)}</span>
+              </summary>
+              <SupportTable guide={one} />
+              <Guide guide={one} />
+            </details>
+          ))}
       </Panel>
     </>
   );

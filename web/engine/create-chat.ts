@@ -3,7 +3,7 @@ import { fromErrorData, ChatError, invalidRequest } from './chat-error.ts';
 import type { FromWorker, ModelLocation } from './worker-messages.ts';
 import { type ChatWorker, PageChat } from './page-chat.ts';
 import { optionViolations } from './validate-request.ts';
-import { startWorker } from './start-worker.ts';
+import { startWorker, type WorkerStart } from './start-worker.ts';
 import type { Chat, ChatOptions } from './types.ts';
 
 /**
@@ -11,7 +11,11 @@ import type { Chat, ChatOptions } from './types.ts';
  * @param embedded URL of the model to load if `options` name none
  * @throws ChatError, or the reason of `signal` when it aborts
  */
-export async function loadChat(options: ChatOptions, embedded?: string): Promise<Chat> {
+export async function loadChat(
+  options: ChatOptions,
+  embedded?: string,
+  workerOptions: WorkerStart = {},
+): Promise<Chat> {
   const violations = optionViolations(options);
   if (violations.length === 0 && options.model === undefined && embedded === undefined)
     violations.push({ path: 'model', message: noModel });
@@ -20,7 +24,7 @@ export async function loadChat(options: ChatOptions, embedded?: string): Promise
   const model = locateModel(options, embedded);
   signal?.throwIfAborted();
   if (model.kind === 'address' && model.cache) requestPersistence();
-  const worker = startWorker() as ChatWorker;
+  const worker = startWorker(workerOptions) as ChatWorker;
   const { promise, resolve, reject } = Promise.withResolvers<Chat>();
   const abort = () => reject(signal?.reason);
   signal?.addEventListener('abort', abort, { once: true });

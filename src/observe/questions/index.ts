@@ -15,7 +15,14 @@ import { decisionTimes, pendingByAge, refusedActs, transcriptOf, whoActed } from
 import { costByGatewayKey, gatewayProviders } from './gateway.ts';
 import { kernelBenches, kernelVerdicts } from './lab.ts';
 import type { NamedQuestion } from './question.ts';
-import { failedRuns, failedTasks, failingSteps, gateWaits, vanishedSessions } from './tasks-and-runs.ts';
+import {
+  failedRuns,
+  failedTasks,
+  failingSteps,
+  gateWaits,
+  toolCalls,
+  vanishedSessions,
+} from './tasks-and-runs.ts';
 
 export const questions: readonly NamedQuestion[] = [
   slowestTurns,
@@ -27,6 +34,7 @@ export const questions: readonly NamedQuestion[] = [
   failedTasks,
   failedRuns,
   failingSteps,
+  toolCalls,
   gateWaits,
   pendingByAge,
   decisionTimes,

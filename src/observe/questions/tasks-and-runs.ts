@@ -54,6 +54,27 @@ export const failedTasks = defineQuestion('failed_tasks', {
   }),
 });
 
+export const toolCalls = defineQuestion('tool_calls', {
+  description: 'Tools that agents call: calls by outcome and the time they take, most calls first.',
+  parameters: { since: sinceParameter('-7d'), agent: textParameter('Only this agent.') },
+  query: (parameters) => ({
+    surface: 'spans',
+    where: definedConditions(
+      sinceCondition('started_at', parameters.since),
+      { column: 'kind', op: 'eq', value: 'tool' },
+      { column: 'agent', op: 'eq', value: parameters.agent },
+    ),
+    group_by: ['name', 'outcome', 'code'],
+    aggregate: [
+      { fn: 'count', as: 'calls' },
+      { fn: 'p50', column: 'total_ms', as: 'p50_ms' },
+      { fn: 'p95', column: 'total_ms', as: 'p95_ms' },
+      { fn: 'max', column: 'started_at', as: 'last_at' },
+    ],
+    order_by: [{ column: 'calls', direction: 'desc' }],
+  }),
+});
+
 export const gateWaits = defineQuestion('gate_waits', {
   description: 'Runs that wait at a gate, longest wait first.',
   parameters: {

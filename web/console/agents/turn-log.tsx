@@ -63,9 +63,9 @@ function BlockView({ block }: { block: LogBlock }) {
         </details>
       );
     case 'resumed':
-      return <div className={css['turn']}>The host was started again and goes on.</div>;
+      return <div className={css['turn']}>The host was restarted and continues.</div>;
     case 'retrying':
-      return <div className={css['turn']}>{block.message} It is asked again.</div>;
+      return <div className={css['turn']}>{block.message} The model is asked again.</div>;
     case 'end':
       return <End end={block.end} />;
   }

@@ -101,7 +101,7 @@ class ErrorBoundary extends Component<ErrorBoundaryProps, { error: unknown }> {
     const { children, address, view } = this.props;
     if (error === undefined) return children;
     return (
-      <Page title="This view failed">
+      <Page title="Something went wrong">
         <FaultNote error={error} retry={this.#retry} />
         <p>
           The host may have sent a response that this page does not expect, for example while it starts or
@@ -109,8 +109,7 @@ class ErrorBoundary extends Component<ErrorBoundaryProps, { error: unknown }> {
         </p>
         {address !== view && (
           <p>
-            The address of this page may name something that does not exist:{' '}
-            <Link href={view}>open the start of the view</Link>.
+            The address of this page may be wrong. <Link href={view}>Go to the first page of this view</Link>.
           </p>
         )}
       </Page>

@@ -96,8 +96,7 @@ function Search({ onClose }: { onClose: () => void }) {
         ))}
       </div>
       <p role="status" className={css['status']}>
-        {shown.length === 0 ? 'Nothing has this name.' : `${shown.length} found.`} Arrow keys choose, Enter
-        opens.
+        {shown.length === 0 ? 'No results.' : `${shown.length} found.`} Arrow keys choose, Enter opens.
       </p>
     </>
   );

@@ -45,7 +45,7 @@ export function ProtectedRouteFault({
         The token is in <TokenFile />.
       </p>
       <Button kind="primary" onClick={retry}>
-        Enter the bearer token
+        Sign in
       </Button>
     </Empty>
   );

@@ -12,7 +12,7 @@ export function SignInDialog() {
   const token = text.trim();
   const fault = faultOf(token, refusal);
   return (
-    <Dialog title="Enter the bearer token" isOpen={isRequested} onClose={() => session.dismiss()}>
+    <Dialog title="Sign in with the bearer token" isOpen={isRequested} onClose={() => session.dismiss()}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -45,7 +45,7 @@ export function SignInDialog() {
         </Field>
         <p>
           <Button type="submit" kind="primary" busy={isBusy} disabled={!isToken(token)}>
-            Continue
+            Sign in
           </Button>
         </p>
       </form>

@@ -13,7 +13,7 @@ export class ErrorBoundary extends Component<{ readonly children: ReactNode }, {
     const { error } = this.state;
     if (error === undefined) return this.props.children;
     return (
-      <Page title="This view failed">
+      <Page title="Something went wrong">
         <FaultNote error={error} retry={() => this.setState({ error: undefined })} />
         <p>
           The gateway may be of another version than this page.{' '}

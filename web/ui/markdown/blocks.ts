@@ -1,4 +1,7 @@
-import { lexer, type Token } from 'marked';
+import { Marked, type Token } from 'marked';
+import { mathExtensions } from './math-tokens.ts';
+
+const marked = new Marked({ extensions: [...mathExtensions] });
 
 /** A block of a Markdown text: a paragraph, a list, a table, a code block. */
 export interface Block {
@@ -31,7 +34,7 @@ export function parseBlocks(source: string, before?: ParsedText): ParsedText {
   const last = finished.at(-1);
   const start = last ? last.start + last.token.raw.length : 0;
   const tail = text.slice(start);
-  const tokens = lexer(tail);
+  const tokens = marked.lexer(tail);
   const blocks = [...finished];
   let at = start;
   for (const token of tokens) {

@@ -4,6 +4,8 @@ import { type ParsedText, parseBlocks } from './blocks.ts';
 import { CodeBlock } from './code-block.tsx';
 import { Inline, keyed } from './inline.tsx';
 import css from './markdown.module.css';
+import { Formula } from './math.tsx';
+import { mathOf } from './math-tokens.ts';
 
 /**
  * A model's Markdown as elements. Nothing of the text becomes HTML: elements are made from the parsed text, HTML in it is
@@ -54,6 +56,8 @@ const Blocks = ({ tokens, isOpen }: { tokens: readonly Token[]; isOpen: boolean 
   keyed(tokens).map(({ key, token }) => <Block key={key} token={token} isOpen={isOpen} />);
 
 function Block({ token, isOpen }: { token: MarkedToken; isOpen: boolean }): ReactNode {
+  const math = mathOf(token);
+  if (math) return <Formula math={math} />;
   switch (token.type) {
     case 'space':
     case 'def':

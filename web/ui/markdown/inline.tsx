@@ -1,5 +1,7 @@
 import type { MarkedToken, Token } from 'marked';
 import { type ReactNode } from 'react';
+import { Formula } from './math.tsx';
+import { mathOf } from './math-tokens.ts';
 import { safeUrl } from './safe-url.ts';
 
 /** Tokens with a key: their position in the text, which stays the same while the text grows. */
@@ -17,6 +19,8 @@ export const Inline = ({ tokens }: { tokens: readonly Token[] }) =>
   keyed(tokens).map(({ key, token }) => <InlineToken key={key} token={token} />);
 
 function InlineToken({ token }: { token: MarkedToken }): ReactNode {
+  const math = mathOf(token);
+  if (math) return <Formula math={math} />;
   switch (token.type) {
     case 'text':
       return token.tokens ? <Inline tokens={token.tokens} /> : decodeEntities(token.text);

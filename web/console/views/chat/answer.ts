@@ -1,4 +1,5 @@
 import type { components } from '../../../api/schema.d.ts';
+import type { Answer, Conversation, Message, TurnPosition } from '../../../chat/tree.ts';
 
 export type Usage = components['schemas']['Usage'];
 
@@ -40,16 +41,7 @@ export interface ToolResult {
   readonly content: string;
 }
 
-interface TurnPosition {
-  /** Unique in the conversation. */
-  readonly id: number;
-  /** The turn before; 0 at the beginning. Turns with the same parent are versions of each other. */
-  readonly parent: number;
-}
-
-export interface UserTurn extends TurnPosition {
-  readonly role: 'user';
-  readonly text: string;
+export interface UserTurn extends Message {
   /** Results of the tool calls before, in place of a text. */
   readonly toolResults?: readonly ToolResult[];
 }
@@ -58,17 +50,13 @@ export interface Speed {
   readonly firstTokenMs: number;
   readonly tokensPerSecond: number;
 }
-export interface AssistantTurn extends TurnPosition {
-  readonly role: 'assistant';
-  readonly text: string;
+export interface AssistantTurn extends Answer {
   /** Reasoning text of the model, before the answer. */
   readonly reasoning: string;
   readonly toolCalls: readonly ToolCall[];
   /** Tokens of `text` only; empty when probabilities were not requested. */
   readonly tokens: readonly Token[];
   readonly timing: Timing;
-  readonly state: 'waiting' | 'writing' | 'done' | 'stopped' | 'failed';
-  readonly finishReason?: string;
   /** Members of the request without its messages. */
   readonly settings: Readonly<Record<string, unknown>>;
   readonly usage?: Usage;
@@ -79,9 +67,7 @@ export interface AssistantTurn extends TurnPosition {
   readonly error?: unknown;
 }
 export type Turn = UserTurn | AssistantTurn;
-
-export const isAnswering = (turn: Turn | undefined): boolean =>
-  turn?.role === 'assistant' && (turn.state === 'waiting' || turn.state === 'writing');
+export type ChatConversation = Conversation<Turn>;
 
 /** Chunks closer than this (ms) were read from the network together. */
 const sameReadMs = 1;

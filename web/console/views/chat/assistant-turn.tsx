@@ -1,23 +1,24 @@
 import { memo, useState } from 'react';
+import { otherTab, pageClosed } from '../../../chat/merge.ts';
+import { isAnswering, type TurnPosition } from '../../../chat/tree.ts';
+import { Versions } from '../../../chat/versions.tsx';
 import { CopyButton } from '../../../ui/copy-button.tsx';
 import { formatMs, formatNumber } from '../../../ui/format.ts';
 import { Badge, Button, FaultNote } from '../../../ui/index.tsx';
 import { Markdown } from '../../../ui/markdown/index.tsx';
-import { type AssistantTurn, isAnswering, type ToolCall, type ToolResult, type Turn } from './answer.ts';
+import type { AssistantTurn, ToolCall, ToolResult, Turn } from './answer.ts';
 import css from './chat.module.css';
-import { pageClosed } from './history.ts';
 import { describeSettings } from './sampling.ts';
 import { Timeline } from './timeline.tsx';
 import { ToolResultForm } from './tool-result-form.tsx';
 import { Tokens } from './tokens.tsx';
-import { Versions } from './versions.tsx';
 
 interface Props {
   readonly turn: AssistantTurn;
   readonly versions: readonly Turn[];
   readonly isBusy: boolean;
   readonly regenerate: (turn: Turn) => void;
-  readonly choose: (turn: Turn) => void;
+  readonly choose: (turn: TurnPosition) => void;
   /** Sends the results of its tool calls; absent where turns follow. */
   readonly sendResults: ((turn: Turn, results: readonly ToolResult[]) => void) | undefined;
 }
@@ -119,6 +120,11 @@ export const AssistantTurnView = memo(
     before.versions.every((version, index) => version === after.versions[index]),
 );
 
+const stoppedTexts: Readonly<Record<string, string>> = {
+  [pageClosed]: 'stopped: the page was closed',
+  [otherTab]: 'in progress in another tab',
+};
+
 /** Usage and speed of an ended answer, and how it ended where that is not the usual way. */
 function Measures({ turn }: { turn: AssistantTurn }) {
   const { usage, speed, state, finishReason } = turn;
@@ -136,9 +142,7 @@ function Measures({ turn }: { turn: AssistantTurn }) {
     <ul className={css['measures']} aria-label="Usage and speed">
       {state === 'stopped' && (
         <li>
-          <Badge tone="warn">
-            {finishReason === pageClosed ? 'stopped: the page was closed' : 'stopped by you'}
-          </Badge>
+          <Badge tone="warn">{stoppedTexts[finishReason ?? ''] ?? 'stopped by you'}</Badge>
         </li>
       )}
       {isTruncated && (

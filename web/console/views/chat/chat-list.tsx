@@ -2,17 +2,17 @@ import { memo, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { formatRelativeTime } from '../../../ui/format.ts';
 import { Button, Confirm, Dialog, Field, WindowedList } from '../../../ui/index.tsx';
+import type { ChatConversation } from './answer.ts';
 import css from './chat.module.css';
 import { chats, useChats } from './chats.ts';
 import { exportJson, exportMarkdown, fileNameOf, saveFile } from './export.ts';
-import type { Conversation } from './tree.ts';
 
 /** The conversations of this browser: open, rename, export, delete; and whether they are stored. */
 export function ChatList({ shownId, search }: { shownId: string; search: string }) {
   const { conversations, isHistoryEnabled, historyError } = useChats();
   const [, navigate] = useLocation();
-  const [renamed, rename] = useState<Conversation>();
-  const [deleted, askDelete] = useState<Conversation>();
+  const [renamed, rename] = useState<ChatConversation>();
+  const [deleted, askDelete] = useState<ChatConversation>();
   const [isForgetting, askForget] = useState(false);
   return (
     <div className={css['chatList']}>
@@ -86,11 +86,11 @@ export function ChatList({ shownId, search }: { shownId: string; search: string 
 
 /** Memoized, because the list changes with every part of an answer. */
 const ChatItem = memo(function ChatItem(props: {
-  conversation: Conversation;
+  conversation: ChatConversation;
   isShown: boolean;
   search: string;
-  rename: (conversation: Conversation) => void;
-  askDelete: (conversation: Conversation) => void;
+  rename: (conversation: ChatConversation) => void;
+  askDelete: (conversation: ChatConversation) => void;
 }) {
   const { conversation, isShown, search, rename, askDelete } = props;
   return (
@@ -139,7 +139,7 @@ function RenameDialog({
   conversation,
   close,
 }: {
-  conversation: Conversation | undefined;
+  conversation: ChatConversation | undefined;
   close: () => void;
 }) {
   return (
@@ -149,7 +149,7 @@ function RenameDialog({
   );
 }
 
-function RenameForm({ conversation, close }: { conversation: Conversation; close: () => void }) {
+function RenameForm({ conversation, close }: { conversation: ChatConversation; close: () => void }) {
   const [title, setTitle] = useState(conversation.title);
   return (
     <form

@@ -3,17 +3,19 @@ import { Redirect, useLocation, useSearch } from 'wouter';
 import { asFault, type Fault } from '../../../api/fault.ts';
 import { Button, Empty, Loading, Page, Panel, partsCss } from '../../../ui/index.tsx';
 import { useInfo } from '../home/info.ts';
-import type { ToolResult, Turn } from './answer.ts';
+import { isBusy as isBusyNow } from '../../../chat/chats.ts';
+import { pathOf, type TurnPosition, versionsOf } from '../../../chat/tree.ts';
+import type { ChatConversation, ToolResult, Turn } from './answer.ts';
 import { AssistantTurnView } from './assistant-turn.tsx';
 import css from './chat.module.css';
 import { ChatList } from './chat-list.tsx';
-import { chats, isBusy as isBusyNow, useChats } from './chats.ts';
+import { chats, useChats } from './chats.ts';
 import { Composer } from './composer.tsx';
 import { ContextUsage } from './context-usage.tsx';
 import { useFollowEnd } from './follow-end.ts';
 import { samplingBody } from './sampling.ts';
 import { SamplingForm } from './sampling-form.tsx';
-import { type Conversation, pathOf, versionsOf } from './tree.ts';
+
 import { useSampling } from './use-sampling.ts';
 import { UserTurnView } from './user-turn.tsx';
 
@@ -47,7 +49,7 @@ export default function Chat() {
         <ChatView key={conversation.id} conversation={conversation} search={search} />
       ) : isLoaded ? (
         <Panel>
-          <Empty title="This browser has no such chat.">It was deleted, or belongs to another browser.</Empty>
+          <Empty title="Chat not found">It was deleted, or is stored in another browser.</Empty>
         </Panel>
       ) : (
         <Loading what="the chats of this browser" />
@@ -56,7 +58,7 @@ export default function Chat() {
   );
 }
 
-function ChatView({ conversation, search }: { conversation: Conversation; search: string }) {
+function ChatView({ conversation, search }: { conversation: ChatConversation; search: string }) {
   const { id, system } = conversation;
   const [location, navigate] = useLocation();
   const { sampling, set, reset } = useSampling();
@@ -69,13 +71,16 @@ function ChatView({ conversation, search }: { conversation: Conversation; search
   const [isListOpen, setListOpen] = useState(() => matchMedia('(min-width: 1100px)').matches);
   const [areSettingsOpen, setSettingsOpen] = useState(() => matchMedia('(min-width: 1400px)').matches);
   const body = useCallback(() => samplingBody(sampling), [sampling]);
-  const edit = useCallback((turn: Turn, text: string) => chats.edit(id, turn, text, body()), [id, body]);
+  const edit = useCallback(
+    (turn: TurnPosition, text: string) => chats.edit(id, turn, text, body()),
+    [id, body],
+  );
   const regenerate = useCallback((turn: Turn) => chats.regenerate(id, turn, body()), [id, body]);
   const sendResults = useCallback(
     (turn: Turn, results: readonly ToolResult[]) => chats.sendResults(id, turn, results, body()),
     [id, body],
   );
-  const choose = useCallback((turn: Turn) => chats.choose(id, turn), [id]);
+  const choose = useCallback((turn: TurnPosition) => chats.choose(id, turn), [id]);
   const send = (text: string) => {
     chats.send(id, text, body());
     goToEnd();

@@ -18,7 +18,7 @@ export function SamplingForm(props: {
   const { sampling, set, reset, system, setSystem, fault } = props;
   return (
     <form className={css['sampling']} onSubmit={(event) => event.preventDefault()}>
-      <Field label="System prompt" hint="Sent before the conversation, of which it is a part.">
+      <Field label="System prompt" hint="Sent before the conversation, and stored with it.">
         {(control) => (
           <textarea {...control} rows={3} value={system} onChange={({ target }) => setSystem(target.value)} />
         )}

@@ -37,7 +37,7 @@ export function ModelPanel({
             ]}
           />
           <p>
-            <Link href="/console/chat">Chat with it</Link>, or{' '}
+            <Link href="/console/chat">Chat with the model</Link>, or{' '}
             <Link href="/console/lab">inspect its graph and kernels</Link>. All{' '}
             <Link href="/console/models">models</Link> of this host.
           </p>

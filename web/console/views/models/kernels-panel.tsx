@@ -17,8 +17,8 @@ export function KernelsPanel() {
         <>
           <p>
             {slots.length} slots;{' '}
-            {registered === 0 ? 'all run' : `${registered} run registered kernels, the others`} built-in
-            kernels, which the host chose by measurements on this adapter.
+            {registered === 0 ? 'all use' : `${registered} use registered kernels, the others`} built-in
+            kernels, selected by measurements on this adapter.
           </p>
           <details className={css['details']}>
             <summary>Show the kernels</summary>

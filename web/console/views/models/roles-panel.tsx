@@ -26,7 +26,7 @@ export function RolesPanel({ loading, models }: Pick<HostModels, 'loading' | 'mo
       <Facts
         facts={[
           ['Resident', inRole('resident') || absent('--model NAME')],
-          ['Beside it', inRole('beside') || (loading === 'beside' ? 'none' : absent('--resident N'))],
+          ['Additional', inRole('beside') || (loading === 'beside' ? 'none' : absent('--resident N'))],
           ['Embeddings', inRole('embedding') || absent('--embedding-model NAME')],
           ['Draft', inRole('draft') || absent('--draft NAME')],
         ]}

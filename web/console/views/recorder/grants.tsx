@@ -16,7 +16,7 @@ export function Grants() {
     <>
       <Panel title="Grants">
         {grantList.length === 0 ? (
-          <Empty title="There are no grants." />
+          <Empty title="No grants." />
         ) : (
           <Table
             caption="All grants"
@@ -48,7 +48,7 @@ export function Grants() {
       </Panel>
       <Panel title="Write tokens">
         {tokens.length === 0 ? (
-          <Empty title="There are no write tokens.">
+          <Empty title="No write tokens.">
             A write token lets your program send events to one rack. Its secret is printed once.
           </Empty>
         ) : (

@@ -62,7 +62,7 @@ export function Chain() {
       )}
       {chain.data &&
         (chain.data.length === 0 ? (
-          <Empty title="There are no receipts yet.">
+          <Empty title="No receipts yet.">
             A receipt is written when a task, run or external session ends.
           </Empty>
         ) : (

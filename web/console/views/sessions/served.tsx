@@ -42,7 +42,7 @@ export function Served() {
       <Panel title="Open store sessions">
         <ListOrEmpty
           rows={sessions}
-          emptyText="There are none. A store session opens with a task or run and ends with it."
+          emptyText="No open store sessions. One opens with each task or run, and ends with it."
         >
           {(rows) => (
             <Table

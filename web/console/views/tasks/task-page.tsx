@@ -107,7 +107,7 @@ function Reply({ id, onSent }: { id: string; onSent: () => void }) {
         if (prompt.trim() !== '') send.mutate(prompt);
       }}
     >
-      <Field label="Message" hint="The agent goes on with everything that was said and done.">
+      <Field label="Message" hint="The agent continues with the whole history of the task.">
         {(control) => (
           <textarea
             {...control}

@@ -33,7 +33,7 @@ export function AccountList() {
               rows={toTree(accounts)}
               keyOf={({ account }) => account.id}
               textOf={({ account, path }) => [account.id, ...path].join(' ')}
-              empty={<Empty title="There are no accounts.">Create an account, then a key for it.</Empty>}
+              empty={<Empty title="No accounts yet.">Create an account, then a key for it.</Empty>}
               columns={[
                 {
                   key: 'name',

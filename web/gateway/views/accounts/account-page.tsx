@@ -97,7 +97,7 @@ function AccountDetails({ account, accounts }: { account: Account; accounts: rea
         tools={<NewAccount parent={account.name} title="Create an account below" />}
       >
         {below.length === 0 ? (
-          <Empty title="There is no account below.">
+          <Empty title="No accounts below.">
             A team below this account has its own credits and keys, within the budgets of both.
           </Empty>
         ) : (

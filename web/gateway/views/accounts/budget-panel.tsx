@@ -27,7 +27,7 @@ export function BudgetPanel({ owner }: { owner: Owner }) {
           const own = all.filter(({ owner_id: of }) => of === id);
           if (own.length === 0)
             return (
-              <Empty title="There is no budget.">
+              <Empty title="No budget.">
                 A budget limits what may be spent in a day, week, month or rolling period. Requests beyond it
                 are refused.
               </Empty>

@@ -45,7 +45,7 @@ export function Changes() {
                   ].join(' ')
                 }
                 empty={
-                  <Empty title="Nothing was changed yet.">
+                  <Empty title="No changes yet.">
                     The first account or key that you create is the first entry.
                   </Empty>
                 }
@@ -61,7 +61,7 @@ export function Changes() {
                   },
                   { key: 'actor', head: 'By', cell: ({ actor }) => actor },
                   { key: 'action', head: 'Change', cell: ({ action }) => action },
-                  { key: 'subject', head: 'Of', cell: (change) => <Subject change={change} /> },
+                  { key: 'subject', head: 'Target', cell: (change) => <Subject change={change} /> },
                   {
                     key: 'account',
                     head: 'Account',

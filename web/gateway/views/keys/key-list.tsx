@@ -89,7 +89,7 @@ function KeyTable({ keys }: { keys: readonly Key[] }) {
           })}
       empty={
         keys.length === 0 ? (
-          <Empty title="There are no keys.">Create a key, and give it to a caller.</Empty>
+          <Empty title="No keys yet.">Create a key, and give it to a caller.</Empty>
         ) : (
           <Empty title={`No key is ${state}.`} />
         )

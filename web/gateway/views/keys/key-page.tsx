@@ -87,7 +87,7 @@ function KeyDetails({ apiKey }: { apiKey: Key }) {
         <Loaded read={requests} what="the requests">
           {({ pages }) =>
             pages[0] === undefined || pages[0].length === 0 ? (
-              <Empty title="The key sent no request yet." />
+              <Empty title="No requests yet." />
             ) : (
               <RequestTable caption="Latest requests of the key" requests={pages[0]} withKey={false} />
             )

@@ -29,7 +29,11 @@ export function RequestTable(props: {
         </span>
       ),
     },
-    { key: 'outcome', head: 'Outcome', cell: (request) => <OutcomeBadge {...request} /> },
+    {
+      key: 'outcome',
+      head: 'Outcome',
+      cell: ({ state, status, outcome }) => <OutcomeBadge state={state} status={status} outcome={outcome} />,
+    },
     {
       key: 'model',
       head: 'Model',

@@ -72,7 +72,7 @@ export function GateReport(props: {
             },
             {
               key: 'place',
-              head: 'Place',
+              head: 'Location',
               cell: ({ line, column = 1 }) =>
                 line === undefined ? (
                   ''
@@ -146,12 +146,12 @@ function TuningTable({ report: { tuning = [] } }: { report: Report }) {
         keyOf={({ shape }) => shape}
         columns={[
           { key: 'shape', head: 'Shape', cell: ({ shape }) => shape },
-          { key: 'best', head: 'Kept', cell: ({ best }) => <code>{text(best)}</code> },
+          { key: 'best', head: 'Selected', cell: ({ best }) => <code>{text(best)}</code> },
           { key: 'ms', head: 'ms', number: true, cell: (one) => formatError(one.best_ms) },
           { key: 'builtin', head: 'Built-in ms', number: true, cell: (one) => formatError(one.builtin_ms) },
           {
             key: 'tried',
-            head: 'Tried',
+            head: 'Candidates',
             cell: ({ tried }) => (
               <details>
                 <summary>{tried.length}</summary>

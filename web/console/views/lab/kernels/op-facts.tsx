@@ -27,7 +27,7 @@ export const OpFacts = ({ op }: { op: Op }) => (
       keyOf={({ name }) => name}
       columns={[
         { key: 'name', head: 'Dim', cell: ({ name }) => <code>{name}</code> },
-        { key: 'summary', head: 'Means', cell: ({ summary }) => summary },
+        { key: 'summary', head: 'Description', cell: ({ summary }) => summary },
       ]}
     />
   </details>

@@ -126,7 +126,7 @@ export function ProfilePanel(props: {
               },
               {
                 key: 'needed',
-                head: 'Reads needed',
+                head: 'Useful reads',
                 number: true,
                 cell: (one) => percent(neededFraction(one)),
               },

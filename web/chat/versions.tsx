@@ -1,11 +1,11 @@
-import { Button } from '../../../ui/index.tsx';
-import type { Turn } from './answer.ts';
-import css from './chat.module.css';
+import { Button } from '../ui/index.tsx';
+import css from './turns.module.css';
+import type { TurnPosition } from './tree.ts';
 
 /** Moves between the versions of a message or an answer; nothing where there is only one. */
-export function Versions(props: {
+export function Versions<Turn extends TurnPosition>(props: {
   versions: readonly Turn[];
-  shown: Turn;
+  shown: TurnPosition;
   /** What has versions, for the names of the buttons. */
   what: string;
   choose: (turn: Turn) => void;
