@@ -6,6 +6,8 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TestBrowser } from '../test/support/browser.ts';
 import { freshDataDir, repository, startHost } from '../test/support/host.ts';
+import { signIn } from '../test/support/console.ts';
+import { takeFirstRun } from './screens-first-run.ts';
 import { takeGatewayScreens } from './screens-gateway.ts';
 
 const views: Readonly<Record<string, string>> = {
@@ -14,6 +16,7 @@ const views: Readonly<Record<string, string>> = {
   models: 'console/models',
   lab: 'console/lab',
   'lab-kernels': 'console/lab/kernels',
+  'lab-kernel': 'console/lab/kernels/quick_norm',
   'lab-bench': 'console/lab/bench',
   'lab-configs': 'console/lab/configs',
   tasks: 'console/tasks',
@@ -23,6 +26,8 @@ const views: Readonly<Record<string, string>> = {
   runs: 'console/runs',
   sessions: 'console/sessions',
   observe: 'console/observe',
+  'observe-trace': 'console/observe',
+  'observe-explore': 'console/observe/explore',
   recorder: 'console/recorder',
   demo: 'demo/',
 };
@@ -46,6 +51,20 @@ for (const content of [
 ])
   await post('/v1/chat/completions', { messages: [{ role: 'user', content }], temperature: 0 });
 
+// A kernel with three registrations, one of them wrong, and two benches of it.
+const stub = (await fetch(`${url}/lab/v1/ops/rms_norm/stub`).then((answer) => answer.json())) as {
+  source: string;
+};
+for (const source of [
+  stub.source,
+  stub.source.replace('norm_weight[c];', 'norm_weight[c] * 1.5;'),
+  stub.source.replace('// ', '// The first version was slower.\n// '),
+])
+  await post('/lab/v1/kernels', { name: 'quick_norm', op: 'rms_norm', source });
+await post('/lab/v1/bindings', { kernel: 'quick_norm', components: ['layers.*.attn.norm'] });
+for (const rounds of [8, 12]) await post('/lab/v1/bench', { rounds, contexts: [32] });
+await fetch(`${url}/lab/v1/bindings`, { method: 'DELETE' });
+
 const browser = await TestBrowser.open();
 /** Views named as arguments; without any, all. */
 const requested = process.argv.slice(2);
@@ -59,14 +78,12 @@ for (const [name, path] of Object.entries(views)) {
   ] as const) {
     const { page, idle, close } = await browser.page({ url: `${url}/${path}`, width, dark });
     await page.getByRole('heading', { level: 1 }).waitFor();
-    const signInDialog = page.getByRole('dialog', { name: /bearer token/ });
-    if (['observe', 'recorder'].includes(name)) {
-      await signInDialog.getByLabel('Bearer token').fill(token);
-      await signInDialog.getByRole('button', { name: 'Sign in' }).click();
-    }
+    if (/^(?:observe|recorder)/.test(name)) await signIn(page, token);
+    if (name === 'observe-trace')
+      await page.getByRole('table', { name: 'Requests', exact: true }).getByRole('link').first().click();
     if (name === 'chat') {
       const message = page.getByRole('textbox', { name: /message/i });
-      await message.fill('What is 27 + 48?');
+      await message.fill('What is the capital of France?');
       await message.press('Enter');
     }
     if (name === 'lab')
@@ -100,5 +117,6 @@ for (const [name, path] of Object.entries(views)) {
   process.stdout.write(`${name}\n`);
 }
 await takeGatewayScreens(browser, folder, requested);
+if (requested.length === 0 || requested.includes('first-run')) await takeFirstRun(browser, folder);
 await browser.close();
 await host.end();

@@ -249,8 +249,8 @@ describe.skipIf(noBrowser !== undefined)(`agents in a browser ${noBrowser ?? ''}
     await expect.poll(() => result.textContent()).toBe('better by stars');
     await gate.waitFor({ state: 'detached' });
     const state = page.getByRole('region', { name: 'This run' }).getByRole('status').first();
-    await expect.poll(() => state.textContent()).toBe('completed');
-    await page.getByRole('list', { name: 'Events of the run' }).getByText('Run completed').waitFor();
+    await expect.poll(() => state.textContent()).toBe('done');
+    await page.getByRole('list', { name: 'Events of the run' }).getByText('Run done').waitFor();
     expect(faults()).toEqual([]);
     await close();
   });

@@ -210,10 +210,19 @@ describe.skipIf(noBrowser !== undefined)(`the page of a gateway's operator ${noB
       .waitFor();
     await submit(page, 'Cancel').click();
 
+    await view(page, 'Providers').click();
+    await page.getByText('active', { exact: true }).first().waitFor();
     await world.gateway.end();
     await view(page, 'Changes').click();
     await page.getByText('The gateway does not answer.').waitFor();
     await view(page, 'Providers').click();
+    await page.getByText('unknown', { exact: true }).first().waitFor();
+    expect(await page.getByText(/^(?:active|available|not used yet)$/).count()).toBe(0);
+    await page.evaluate(axe.source);
+    const { violations } = await page.evaluate<AxeResults>(
+      'axe.run(document, { resultTypes: ["violations"] })',
+    );
+    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
     await view(page, 'Keys').click();
     // What was read before stays, and no view repeats the banner.
     await page.getByText('No keys yet.').waitFor();
@@ -255,17 +264,17 @@ describe.skipIf(noBrowser !== undefined)(`the page of a gateway's operator ${noB
     });
     page.setDefaultTimeout(20_000);
     await signIn(page);
-    await page.getByText('1 to 100 of 5,001 keys').waitFor();
-    expect(await page.getByRole('region', { name: 'Keys' }).locator('tbody tr').count()).toBe(100);
+    await page.getByText('1 to 50 of 5,001 keys').waitFor();
+    expect(await page.getByRole('region', { name: 'Keys' }).locator('tbody tr').count()).toBe(50);
     await page.getByRole('button', { name: 'Next page' }).click();
-    await page.getByText('101 to 200 of 5,001 keys').waitFor();
-    await page.getByRole('link', { name: 'job 0100' }).waitFor();
+    await page.getByText('51 to 100 of 5,001 keys').waitFor();
+    await page.getByRole('link', { name: 'job 0050' }).waitFor();
     await page.getByLabel('Search keys').fill('job 4321');
     await page.getByText('1 key', { exact: true }).waitFor();
     await page.getByRole('link', { name: 'job 4321' }).click();
     await heading(page, 'job 4321').waitFor();
     await view(page, 'Accounts').click();
-    await page.getByText('1 to 100 of 5,001 accounts').waitFor();
+    await page.getByText('1 to 50 of 5,001 accounts').waitFor();
     expect(faults()).toEqual([]);
     await close();
   });

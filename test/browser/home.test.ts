@@ -207,7 +207,7 @@ describe.skipIf(noBrowser !== undefined)(`home and models in a browser ${noBrows
     await goes('toy', /^toy/, '/console/models?name=toy');
     expect(await page.getByRole('row', { selected: true }).textContent()).toMatch(/^toy/);
     await goes('mine', /^minerms_norm, accepted$/, '/console/lab/kernels/mine');
-    await goes('gated', /^gatedsuspended, r\d+$/, /^\/console\/runs\/r\d+$/);
+    await goes('gated', /^gatedwaiting, r\d+$/, /^\/console\/runs\/r\d+$/);
 
     await search('');
     await expect.poll(() => selected.textContent()).toBe('Home');

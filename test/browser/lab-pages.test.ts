@@ -252,9 +252,9 @@ describe.skipIf(noBrowser !== undefined)(`pages of the lab in a browser ${noBrow
           compare: `lab/bench/compare?a=${oldest}&b=${newest}`,
           history: 'lab/bench',
         }[kind];
-        const { page, faults, close } = await host.view(path, { width, dark });
+        const { page, idle, faults, close } = await host.view(path, { width, dark });
         await page.getByRole('heading', { level: 2 }).first().waitFor();
-        await page.waitForLoadState('networkidle');
+        await idle();
         await page.evaluate(axe.source);
         const results = await page.evaluate<AxeResults>('axe.run(document, { resultTypes: ["violations"] })');
         const serious = results.violations

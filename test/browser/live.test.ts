@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts';
@@ -187,10 +188,16 @@ describe.skipIf(noBrowser !== undefined)(`a live console ${noBrowser ?? ''}`, ()
       await expect
         .poll(async () => [path, await page.getByRole('alert').allTextContents()])
         .toEqual([path, [expect.stringMatching(/^The host does not answer\. Trying again… Since .*\d/)]]);
-      expect([path, await page.getByText(/^(?:ready|live|loaded|resident)$/).allTextContents()]).toEqual([
-        path,
-        [],
-      ]);
+      const claims = page.getByText(
+        /^(?:ready|live|loaded|resident|running|queued|waiting|paused|active|accepted|stale|quarantined)$/,
+      );
+      expect([path, await claims.filter({ visible: true }).allTextContents()]).toEqual([path, []]);
+      await page.evaluate(axe.source);
+      const { violations } = await page.evaluate<AxeResults>(
+        'axe.run(document, { resultTypes: ["violations"] })',
+      );
+      const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+      expect([path, serious.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)]).toEqual([path, []]);
     }
     await pageOf('').getByText('unknown', { exact: true }).first().waitFor();
     expect(await message.inputValue()).toBe('What I typed.');

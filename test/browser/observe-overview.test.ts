@@ -49,7 +49,8 @@ describe.skipIf(noBrowser !== undefined)(`the overview of observe ${noBrowser ??
     const count = sent.length + 2 + 1 + 10;
     await host.wait('all is fed', async () => {
       rows = (await host.rows({ surface: 'completions' })) as Row[];
-      return rows.length === count;
+      // On a busy machine an agent may ask once more.
+      return rows.length >= count && rows.some(({ outcome }) => outcome === 'abandoned');
     });
     expect(rows.filter(({ outcome }) => outcome === 'abandoned')).toHaveLength(1);
     expect(rows.filter(({ outcome }) => outcome === 'refused')).toHaveLength(
@@ -118,7 +119,7 @@ describe.skipIf(noBrowser !== undefined)(`the overview of observe ${noBrowser ??
       expect(cells.toSorted(), table).toEqual(expected.toSorted());
     }
     // The charts have all requests too.
-    const requests = page.getByRole('region', { name: 'Requests', exact: true }).first();
+    const requests = page.getByRole('region', { name: 'Requests and errors', exact: true });
     await requests.getByText('Values as a table').click();
     // A bucket for each minute, and that of the start.
     await expect.poll(() => requests.locator('tbody tr').count()).toBe(16);
@@ -209,7 +210,6 @@ describe.skipIf(noBrowser !== undefined)(`the overview of observe ${noBrowser ??
     await page.getByRole('region', { name: 'Totals' }).waitFor();
     expect(await totalOf(page, 'Requests')).toBe(String(rows.length));
     await page.goto(`${host.url}/console/observe?surface=tasks`);
-    await signIn(page, host.bearer.authorization.replace('Bearer ', ''));
     await expect.poll(() => page.getByLabel('Surface').inputValue()).toBe('tasks');
     await close();
   });
@@ -225,8 +225,8 @@ describe.skipIf(noBrowser !== undefined)(`the overview of observe ${noBrowser ??
       task: `observe/traces/${tasks.look.id}`,
       request: `observe/requests/${String(rows.find(({ wire }) => wire === 'chat')?.['id'])}`,
     }[name];
-    const { page, close } = await opened(path ?? '', { width, dark });
-    await page.waitForLoadState('networkidle');
+    const { page, idle, close } = await opened(path ?? '', { width, dark });
+    await idle();
     await page.evaluate(axe.source);
     const { violations } = await page.evaluate<AxeResults>(
       'axe.run(document, { resultTypes: ["violations"] })',

@@ -103,13 +103,13 @@ export default function CodeMirror(props: CodeEditorProps) {
   return (
     <div className={css['editor']}>
       <div ref={frame} className={css['frame']} style={{ ['--editor-lines' as string]: lines }} />
-      <span className={css['copy']}>
+      <div className={css['foot']}>
+        <div id={hint} className={css['hint']}>
+          {isReadOnly ? 'Read-only.' : 'Tab indents; Escape, then Tab leaves the editor.'}
+          {onRun && ' Ctrl+Enter runs.'}
+          {list.length > 0 && ` ${findingCount}: F8 goes to the next one.`}
+        </div>
         <CopyButton text={() => view.current?.state.doc.toString() ?? value} label={inSentence(label)} />
-      </span>
-      <div id={hint} className={css['hint']}>
-        {isReadOnly ? 'Read-only.' : 'Tab indents; Escape, then Tab leaves the editor.'}
-        {onRun && ' Ctrl+Enter runs.'}
-        {list.length > 0 && ` ${findingCount}: F8 goes to the next one.`}
       </div>
       <div className={partsCss['visuallyHidden']} role="status">
         {atCursor.map(({ severity, message }) => `${severity}: ${message}`).join('\n')}

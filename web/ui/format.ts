@@ -23,7 +23,7 @@ export function formatParameters(count: number): string {
 }
 
 export function formatMs(ms: number): string {
-  if (ms < 1) return `${formatNumber(ms * 1000, 0)} us`;
+  if (ms < 1) return `${formatNumber(ms * 1000, 0)} µs`;
   if (ms < 1000) return `${formatNumber(ms, ms < 10 ? 2 : 1)} ms`;
   if (ms < 60_000) return `${formatNumber(ms / 1000, 1)} s`;
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;

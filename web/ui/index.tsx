@@ -1,5 +1,14 @@
 /** Components shared by all views. */
-import { type ComponentProps, type ReactNode, useEffect, useId, useRef, useSyncExternalStore } from 'react';
+import {
+  type ComponentProps,
+  createContext,
+  type ReactNode,
+  useContext,
+  useEffect,
+  useId,
+  useRef,
+  useSyncExternalStore,
+} from 'react';
 import { asFault } from '../api/fault.ts';
 import { hostConnection } from '../api/host-connection.ts';
 import { CopyButton } from './copy.tsx';
@@ -105,11 +114,11 @@ export function Field(props: {
   );
 }
 
-/** Empty state: what would be listed here, and how to add it. */
-export const Empty = ({ title, children }: { title: string; children?: ReactNode }) => (
+/** Empty state: what would be listed here, and how to add it or what to do next. */
+export const Empty = ({ title, children }: { title: string; children: ReactNode }) => (
   <div className={css['empty']}>
     <strong>{title}</strong>
-    {children !== undefined && <div>{children}</div>}
+    <div>{children}</div>
   </div>
 );
 
@@ -159,9 +168,14 @@ export const Badge = ({
   children: ReactNode;
 }) => <span className={classNames(css['badge'], tone && css[tone])}>{children}</span>;
 
+/** Whether the server of the page does not answer, where that is not the host: a page of the gateway provides it. */
+export const ServerDownContext = createContext<boolean | undefined>(undefined);
+
 /** Whether the host does not answer. */
-export const useHostDown = (): boolean =>
-  useSyncExternalStore(hostConnection.subscribe, () => hostConnection.isDown);
+export const useHostDown = (): boolean => {
+  const isHostDown = useSyncExternalStore(hostConnection.subscribe, () => hostConnection.isDown);
+  return useContext(ServerDownContext) ?? isHostDown;
+};
 
 /** A state that only the host knows: unknown while it does not answer. */
 export const LiveBadge = (props: ComponentProps<typeof Badge>) =>

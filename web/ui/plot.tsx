@@ -76,7 +76,7 @@ export default function Plot(props: ChartProps) {
       {series.length > 1 && <Legend series={series} />}
       <div className={css['stage']}>
         {isEmpty ? (
-          <Empty title="No data to plot." />
+          <Empty title="No data to plot.">Values are drawn here when there are some.</Empty>
         ) : (
           <div ref={container} role="img" aria-label={label} style={{ height }} />
         )}

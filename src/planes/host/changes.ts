@@ -22,7 +22,7 @@ const defaultHeartbeatMs = 15_000;
 /** How long a client may stop reading, in ms. */
 const stallTimeoutMs = 30_000;
 const maxReaders = 512;
-/** A peer may have so many, so that it does not keep others out. */
+/** Limit for one peer, so that no peer keeps others out. */
 const maxReadersOfPeer = 64;
 /** How long a client waits before it connects again. */
 const retryMs = 1000;

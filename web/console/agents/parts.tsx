@@ -3,10 +3,11 @@ import { Link, useLocation } from 'wouter';
 import type { Fault } from '../../api/fault.ts';
 import { CopyButton, inSentence } from '../../ui/copy.tsx';
 import { formatRelativeTime, formatMs, formatTime } from '../../ui/format.ts';
-import { Badge, LiveBadge, useHostDown } from '../../ui/index.tsx';
+import { Badge, useHostDown } from '../../ui/index.tsx';
+import { StateBadge as SharedStateBadge } from '../../ui/state-badge.tsx';
 import css from './agents.module.css';
 import { useTimedText } from './clock.ts';
-import type { Session, Tool, WaitingOn } from './schemas.ts';
+import type { Tool, WaitingOn } from './schemas.ts';
 
 export { css as agentsCss };
 
@@ -43,30 +44,15 @@ export const waitingTexts: Readonly<Record<WaitingOn, string>> = {
   armed: 'run-now (armed)',
 };
 
-type State =
-  | Session['state']
-  | 'skipped'
-  | 'interrupted'
-  | 'staged'
-  | 'applying'
-  | 'applied'
-  | 'expired'
-  | 'discarded';
-
-const stateTone = (state: State): 'good' | 'warn' | 'bad' | undefined => {
-  if (state === 'completed' || state === 'applied') return 'good';
-  if (state === 'failed' || state === 'interrupted') return 'bad';
-  return ['paused', 'suspended', 'waiting', 'staged'].includes(state) ? 'warn' : undefined;
-};
-
-export const StateBadge = ({ state, waitingOn }: { state: State; waitingOn?: WaitingOn | undefined }) => {
-  if (waitingOn === undefined) return <LiveBadge tone={stateTone(state)}>{state}</LiveBadge>;
-  return (
+/** The state of a task, run, step or pending change, and what it waits for. */
+export const StateBadge = ({ state, waitingOn }: { state: string; waitingOn?: WaitingOn | undefined }) =>
+  waitingOn === undefined ? (
+    <SharedStateBadge state={state} />
+  ) : (
     <span className={css['names']}>
-      <LiveBadge tone="warn">{state}</LiveBadge> waiting for {waitingTexts[waitingOn]}
+      <SharedStateBadge state={state} /> for {waitingTexts[waitingOn]}
     </span>
   );
-};
 
 export const ToolBadge = ({ availability }: Pick<Tool, 'availability'>) => (
   <Badge tone={availability === 'available' ? 'good' : availability === 'gated' ? 'warn' : 'bad'}>

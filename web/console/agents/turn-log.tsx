@@ -1,10 +1,10 @@
 import { Link } from 'wouter';
 import { CopyButton } from '../../ui/copy.tsx';
 import { formatMs, formatNumber } from '../../ui/format.ts';
-import { Badge, LiveBadge } from '../../ui/index.tsx';
 import css from './agents.module.css';
 import { consolePath, ValueView } from './parts.tsx';
 import { type LogBlock, summarizeArguments, type TurnLogData } from './turn-log-data.ts';
+import { StateBadge } from '../../ui/state-badge.tsx';
 
 /** The turns of a task or of a step of a run: text, reasoning, tool calls and results. */
 export const TurnLog = ({ log, label }: { log: TurnLogData; label: string }) => (
@@ -65,7 +65,11 @@ function BlockView({ block }: { block: LogBlock }) {
     case 'resumed':
       return <div className={css['turn']}>The host was restarted and continues.</div>;
     case 'retrying':
-      return <div className={css['turn']}>{block.message} The model is asked again.</div>;
+      return (
+        <div className={css['turn']}>
+          {/[.!?]$/.test(block.message) ? block.message : `${block.message}.`} The model is asked again.
+        </div>
+      );
     case 'end':
       return <End end={block.end} />;
   }
@@ -79,11 +83,9 @@ function Call({ call, result, output, staged }: Extract<LogBlock, { kind: 'call'
         <summary>
           <code>{call.tool}</code> {summarizeArguments(call.arguments)}{' '}
           {result ? (
-            <Badge tone={result.ok ? (staged ? 'warn' : 'good') : 'bad'}>
-              {result.ok ? (staged ? 'staged' : 'done') : 'refused or failed'}
-            </Badge>
+            <StateBadge state={result.ok ? (staged ? 'staged' : 'done') : 'failed'} isRecorded />
           ) : (
-            <LiveBadge>running</LiveBadge>
+            <StateBadge state="running" />
           )}
         </summary>
         <div className={css['callBody']}>

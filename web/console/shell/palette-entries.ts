@@ -6,6 +6,7 @@ import { useParts } from '../views/lab/kernels/queries.ts';
 import { useModels } from '../views/models/queries.ts';
 import type { PaletteEntry } from './palette-search.ts';
 import { views } from './views.ts';
+import { stateLabel } from '../../ui/states.ts';
 
 const subpages = [
   ['lab/kernels', 'Lab: kernels'],
@@ -53,7 +54,7 @@ export function usePaletteEntries(): readonly PaletteEntry[] {
     ...(runs.data ?? []).map(({ id, workflow, state }) => ({
       group: 'Runs',
       title: workflow,
-      detail: `${state}, ${id}`,
+      detail: `${stateLabel(state)}, ${id}`,
       href: consolePath.run(id),
     })),
     ...documents,

@@ -2,11 +2,12 @@ import { type ReactNode, useDeferredValue } from 'react';
 import { type Column, Button, Empty, Field, Table } from '../../ui/index.tsx';
 import { useSearchParams } from 'wouter';
 import { useUrlState } from '../../ui/url-state.ts';
+import { maxUnwindowed } from '../../ui/windowed-rows.ts';
 import css from '../gateway.module.css';
 import { formatCount } from '../format.ts';
 
-/** Rows of one page: a page with all of a large installation's keys would be slow. */
-const pageSize = 100;
+/** Rows of one page: a longer table scrolls within its box. */
+const pageSize = maxUnwindowed;
 
 export interface SortOrder<Item> {
   readonly name: string;

@@ -2,7 +2,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useSyncExternalStore } from 'react';
 import { Link, Route, Switch, useLocation } from 'wouter';
 import css from '../../console/shell/shell.module.css';
-import { Empty, Loading, Page } from '../../ui/index.tsx';
+import { Empty, Loading, Page, ServerDownContext } from '../../ui/index.tsx';
 import { readSession } from '../api.ts';
 import { session } from '../session.ts';
 import { Overview } from '../views/overview/index.tsx';
@@ -27,7 +27,7 @@ export function App() {
     );
   if (by === null) return <SignIn isExpired={isExpired} />;
   return (
-    <>
+    <ServerDownContext value={isOffline}>
       {isOffline && <OfflineBanner />}
       <div className={css['shell']}>
         <a
@@ -61,6 +61,6 @@ export function App() {
           </ErrorBoundary>
         </main>
       </div>
-    </>
+    </ServerDownContext>
   );
 }

@@ -4,10 +4,11 @@ import { CodeBlock } from '../../../ui/copy.tsx';
 import { type Column, Facts, FaultNote, Loading, Panel, Table, LiveBadge } from '../../../ui/index.tsx';
 import type { Identity, Info } from './info.ts';
 import { type ModelState, useModelState } from './model-state.ts';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 
 const badges = {
-  ready: <LiveBadge tone="good">ready</LiveBadge>,
-  loading: <LiveBadge tone="warn">loading</LiveBadge>,
+  ready: <StateBadge state="ready" />,
+  loading: <StateBadge state="loading" />,
   none: <LiveBadge tone="bad">no model</LiveBadge>,
 };
 

@@ -28,7 +28,9 @@ export function UsagePanel() {
               ['Workflow runs', formatNumber(data.served.workflow_runs)],
               [
                 'Tokens',
-                `${formatNumber(data.tokens.prompt)} prompt, ${formatNumber(data.tokens.completion)} completion, from ${formatNumber(data.measured_completions)} measured completions`,
+                data.measured_completions === 0
+                  ? 'none counted yet: streamed answers and those of agents are not'
+                  : `${formatNumber(data.tokens.prompt)} prompt, ${formatNumber(data.tokens.completion)} completion, from ${formatNumber(data.measured_completions)} measured completions`,
               ],
               ['Throughput', rate === undefined ? 'idle' : `${formatNumber(rate)} tokens/s`],
               ...(data.device_losses > 0

@@ -16,7 +16,7 @@ export function KernelsPanel() {
       {parts.data && (
         <>
           <p>
-            {slots.length} slots;{' '}
+            {slots.length === 1 ? '1 slot' : `${slots.length} slots`};{' '}
             {registered === 0 ? 'all use' : `${registered} use registered kernels, the others`} built-in
             kernels, selected by measurements on this adapter.
           </p>

@@ -5,6 +5,7 @@ import css from './models.module.css';
 import { pullName } from './pull-name.ts';
 import { forgetPull, type Pull, startPull, stopPull, usePulls } from './pulls.ts';
 import { useRefreshModels } from './queries.ts';
+import { stateTone } from '../../../ui/states.ts';
 
 /** Downloads models by the name of their repository, with progress. */
 export function PullPanel() {
@@ -60,8 +61,6 @@ export function PullPanel() {
   );
 }
 
-const tones = { running: undefined, done: 'good', failed: 'bad', stopped: 'warn' } as const;
-
 function PullRow({ pull, onResume }: { pull: Pull; onResume: () => void }) {
   const { name, state, status, progress, error } = pull;
   const size = progress && `${formatBytes(progress.doneBytes)} of ${formatBytes(progress.totalBytes)}`;
@@ -69,7 +68,7 @@ function PullRow({ pull, onResume }: { pull: Pull; onResume: () => void }) {
     <div className={css['pullRow']}>
       <Row>
         <strong>{name}</strong>
-        <Badge tone={tones[state]}>{status}</Badge>
+        <Badge tone={stateTone(state)}>{status}</Badge>
         {size && <span className={css['muted']}>{size}</span>}
       </Row>
       {state === 'running' && (

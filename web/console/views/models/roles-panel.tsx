@@ -18,7 +18,7 @@ export function RolesPanel({ loading, models }: Pick<HostModels, 'loading' | 'mo
       .join(', ');
   const absent = (option: string) => (
     <>
-      none; start the host with <code>{option}</code>
+      none; start the host with <code data-flag>{option}</code>
     </>
   );
   return (
@@ -38,7 +38,7 @@ export function RolesPanel({ loading, models }: Pick<HostModels, 'loading' | 'mo
           <CodeBlock
             label="Commands that let requests load models"
             code={
-              'node dist/host.js --gpu --swap        # in place of the resident one\nnode dist/host.js --gpu --resident 3  # up to three at once'
+              '# in place of the resident one\nnode dist/host.js --gpu --swap\n# up to three at once\nnode dist/host.js --gpu --resident 3'
             }
           />
         </>

@@ -103,7 +103,13 @@ function QuestionPage({ name, questions }: { name: string; questions: readonly Q
       <p>
         <Link href="/console/observe/questions">All questions</Link>
       </p>
-      {question ? <QuestionView question={question} /> : <Empty title={`There is no question ${name}.`} />}
+      {question ? (
+        <QuestionView question={question} />
+      ) : (
+        <Empty title={`There is no question ${name}.`}>
+          <Link href="/console/observe/questions">All questions</Link>
+        </Empty>
+      )}
     </>
   );
 }

@@ -75,7 +75,7 @@ export function QuestionView({ question }: { question: Question }) {
           tools={({ query }) => <Link href={queryPath(query as Query)}>Open as a query</Link>}
         />
       ) : (
-        <Empty title={`Enter ${required.join(', ')} first.`} />
+        <Empty title="The question needs values.">{`Enter ${required.join(', ')}.`}</Empty>
       )}
     </>
   );

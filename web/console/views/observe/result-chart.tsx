@@ -29,7 +29,10 @@ export function ResultChart(props: {
   const [x, setX] = useUrlState('x', defaults?.x);
   const [y, setY] = useUrlState('y', defaults?.y);
   const [draw, setDraw] = useUrlState('draw', defaults?.draw);
-  if (!defaults) return <Empty title="These rows have no numeric column to plot." />;
+  if (!defaults)
+    return (
+      <Empty title="These rows have no numeric column to plot.">Add one to the columns of the query.</Empty>
+    );
   // The choice in the URL may be for another query.
   const chart: ChartChoice = {
     x: x === 'rows' || axisColumns(columns).some(({ name }) => name === x) ? x : defaults.x,
@@ -78,7 +81,7 @@ export function ResultChart(props: {
       {chartData && chartData.x.length > 0 ? (
         <Chart {...chartData} />
       ) : (
-        <Empty title="None of these rows can be plotted." />
+        <Empty title="None of these rows can be plotted.">Choose other columns or another scale.</Empty>
       )}
       {chartData && chartData.omitted > 0 && (
         <p>

@@ -1,8 +1,9 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { agentsCss as css, RelativeTime, FilterSelect, IdLink, ValueView } from '../../agents/parts.tsx';
 import { api, unwrap } from '../../../api/client.ts';
-import { Badge, Empty, FaultNote, Loading, Panel, Table } from '../../../ui/index.tsx';
+import { Empty, FaultNote, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { useUrlState } from '../../../ui/url-state.ts';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 
 const kinds = [
   ['', 'all'],
@@ -64,7 +65,7 @@ export function ActionJournal() {
             {
               key: 'outcome',
               head: 'Outcome',
-              cell: ({ outcome }) => <Badge tone={outcome === 'applied' ? 'good' : 'bad'}>{outcome}</Badge>,
+              cell: ({ outcome }) => <StateBadge state={outcome} isRecorded />,
             },
             { key: 'by', head: 'By', cell: ({ by }) => by },
             {

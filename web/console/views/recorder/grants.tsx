@@ -1,9 +1,10 @@
 import { CodeBlock, CopyValue } from '../../../ui/copy.tsx';
 import { formatRelativeTime, formatTime } from '../../../ui/format.ts';
 import { ProtectedRouteFault } from '../../shell/protected-route.tsx';
-import { Badge, Empty, Loading, Panel, Table, LiveBadge } from '../../../ui/index.tsx';
+import { Empty, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { useGrants } from './recorder.ts';
 import css from './recorder.module.css';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 
 /** Read and write grants. They are created only on the command line, so the bearer token cannot create more. */
 export function Grants() {
@@ -16,7 +17,7 @@ export function Grants() {
     <>
       <Panel title="Grants">
         {grantList.length === 0 ? (
-          <Empty title="No grants." />
+          <Empty title="No grants.">Create one with a command below.</Empty>
         ) : (
           <Table
             caption="All grants"
@@ -92,10 +93,10 @@ function GrantStateBadge({
 }: {
   grant: { readonly expires_at: string; readonly revoked_at: string | null };
 }) {
-  if (grant.revoked_at !== null) return <Badge tone="bad">revoked</Badge>;
+  if (grant.revoked_at !== null) return <StateBadge state="revoked" isRecorded />;
   return Date.parse(grant.expires_at) < Date.now() ? (
-    <Badge>expired</Badge>
+    <StateBadge state="expired" isRecorded />
   ) : (
-    <LiveBadge tone="good">active</LiveBadge>
+    <StateBadge state="active" />
   );
 }

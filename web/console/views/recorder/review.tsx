@@ -62,12 +62,16 @@ export function Review() {
             choose a rack, or read the rest with <code>node dist/host.js recorder review</code>.
           </p>
         )}
-        {review.data && chosen.length === 0 && <Empty title="The review log is empty." />}
+        {review.data && chosen.length === 0 && (
+          <Empty title="The review log is empty.">
+            Every access to content and every change of a policy is listed here.
+          </Empty>
+        )}
         {chosen.length > 0 && <Entries entries={chosen} />}
       </Panel>
       <Panel title="Tombstones">
         {tombstones.length === 0 ? (
-          <Empty title="No history was purged." />
+          <Empty title="No history was purged.">A purge of a rack leaves its tombstone here.</Empty>
         ) : (
           <ul className={css['tombstones']}>
             {tombstones.map((tombstone) => (

@@ -14,6 +14,7 @@ import { buildTurnLog } from '../../agents/turn-log-data.ts';
 import { useEvents } from '../../agents/use-events.ts';
 import { formatTime } from '../../../ui/format.ts';
 import { FaultNote, Loading, Panel } from '../../../ui/index.tsx';
+import { stateLabel } from '../../../ui/states.ts';
 
 /** Events of a run, over all its segments. */
 export function RunEvents({ run }: { run: RunDetail }) {
@@ -63,8 +64,8 @@ function RunPartView({ part }: { part: RunPart }) {
     <div className={`${css['end']} ${className}`}>
       <strong>
         {outcome === 'suspended' && waitingOn !== undefined
-          ? `Suspended: waiting for ${waitingTexts[waitingOn]}`
-          : `Run ${outcome}`}
+          ? `Waiting for ${waitingTexts[waitingOn]}`
+          : `Run ${stateLabel(outcome)}`}
       </strong>
       <span className={css['quiet']}>{formatTime(ts)}</span>
       {error !== undefined && <div className={css['prose']}>{error}</div>}

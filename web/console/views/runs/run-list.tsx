@@ -11,13 +11,14 @@ import {
 import { api, unwrap } from '../../../api/client.ts';
 import { Empty, FaultNote, Loading, Page, Panel, Table } from '../../../ui/index.tsx';
 import { useUrlState } from '../../../ui/url-state.ts';
+import { stateLabel } from '../../../ui/states.ts';
 
 const states = [
   ['', 'all'],
   ['running', 'running'],
   ['paused', 'paused'],
-  ['suspended', 'suspended'],
-  ['completed', 'completed'],
+  ['suspended', 'waiting'],
+  ['completed', 'done'],
   ['failed', 'failed'],
   ['cancelled', 'cancelled'],
 ] as const;
@@ -44,6 +45,10 @@ export function RunList() {
   });
   const sessionById = new Map(sessions.data?.sessions.map((session) => [session.id, session]));
   const rowOf = (id: string) => sessionById.get(id);
+  const lastEventOf = (id: string) => {
+    const last = rowOf(id)?.last_event;
+    return last === undefined ? '' : stateLabel(last);
+  };
   const names = [...new Set(runs.data?.map((run) => run.workflow))].toSorted();
   if (workflow !== '' && !names.includes(workflow)) names.unshift(workflow);
   const shown = runs.data?.filter(
@@ -88,7 +93,7 @@ export function RunList() {
             keyOf={({ id }) => id}
             filter={{
               what: 'runs',
-              textOf: (run) => `${run.id} ${run.workflow} ${run.state} ${rowOf(run.id)?.last_event ?? ''}`,
+              textOf: (run) => `${run.id} ${run.workflow} ${stateLabel(run.state)} ${lastEventOf(run.id)}`,
             }}
             columns={[
               {
@@ -111,7 +116,7 @@ export function RunList() {
               {
                 key: 'last',
                 head: 'Last event',
-                cell: ({ id }) => <span className={css['wide']}>{rowOf(id)?.last_event}</span>,
+                cell: ({ id }) => <span className={css['wide']}>{lastEventOf(id)}</span>,
               },
               {
                 key: 'took',

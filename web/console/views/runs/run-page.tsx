@@ -18,6 +18,7 @@ import { GatePanel } from './gate-panel.tsx';
 import { RunEvents } from './run-events.tsx';
 import own from './runs.module.css';
 import { Steps } from './steps.tsx';
+import { stateLabel } from '../../../ui/states.ts';
 
 /** A run: its gate, state, steps, events and actions. */
 export function RunPage({ id }: { id: string }) {
@@ -78,7 +79,7 @@ function RunFacts({ run }: { run: RunDetail }) {
             <StateBadge state={run.state} waitingOn={run.waiting_on} />
           </span>,
         ],
-        ...(last === undefined ? [] : [['Last event', last] as const]),
+        ...(last === undefined ? [] : [['Last event', stateLabel(last)] as const]),
         [
           'Workflow',
           <Link key="workflow" href={consolePath.workflow(run.workflow)}>

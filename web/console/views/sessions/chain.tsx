@@ -9,7 +9,7 @@ import { useInfo } from '../home/info.ts';
 import { checkChain, findInvalidLink, type ChainLink } from './chain.ts';
 import { Verdict } from './findings.tsx';
 import css from './sessions.module.css';
-import { stateTone } from './sessions.ts';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 
 const counts = ['20', '100', '500', '1000'];
 
@@ -141,7 +141,7 @@ function ChainTable({ links }: { links: readonly ChainLink[] }) {
         {
           key: 'outcome',
           head: 'Outcome',
-          cell: ({ receipt }) => <Badge tone={stateTone(receipt.outcome)}>{receipt.outcome}</Badge>,
+          cell: ({ receipt }) => <StateBadge state={receipt.outcome} isRecorded />,
         },
         {
           key: 'ended',

@@ -10,8 +10,9 @@ import { formatDuration } from './feed.tsx';
 import { ReceiptPanel } from './receipt.tsx';
 import { RevokePanel } from './revoke.tsx';
 import { type Session, subjectPath } from './sessions.ts';
-import { StateBadge } from './state-badge.tsx';
+import { SessionStateBadge } from './state-badge.tsx';
 import { limitChoices, useFeed } from './use-feed.ts';
+import { stateLabel } from '../../../ui/states.ts';
 
 /** A session of the feed. External sessions leave the feed when they end; then only the receipt is shown. */
 export function Detail({ id }: { id: string }) {
@@ -80,10 +81,10 @@ function sessionFacts(session: Session): LabeledValue[] {
         </span>
       ),
     ],
-    ['State', <StateBadge key="state" session={session} />],
+    ['State', <SessionStateBadge key="state" session={session} />],
     ['Started', `${formatTime(from)} (${formatRelativeTime(from)})`],
     ...(to === undefined ? [] : [['Ended', `${formatTime(to)}, after ${formatDuration(from, to)}`] as const]),
-    ...optional('Last event', session.last_event),
+    ...optional('Last event', session.last_event && stateLabel(session.last_event)),
     ...optional('Waiting for', session.waiting_on),
     ...optional('Suspended by', session.suspend_kind),
     ...(session.wrapper_cycle === undefined ? [] : [['Cycle', String(session.wrapper_cycle)] as const]),

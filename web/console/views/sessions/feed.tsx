@@ -6,11 +6,13 @@ import { useUrlState } from '../../../ui/url-state.ts';
 import { CancelButton } from './cancel.tsx';
 import { matchesFilter, type Session } from './sessions.ts';
 import css from './sessions.module.css';
-import { StateBadge } from './state-badge.tsx';
+import { SessionStateBadge } from './state-badge.tsx';
 import { limitChoices, useFeed, defaultLimit } from './use-feed.ts';
+import { stateLabel } from '../../../ui/states.ts';
 
 const kinds = ['task', 'run', 'external', 'host'];
-const states = ['running', 'paused', 'suspended', 'waiting', 'completed', 'failed', 'cancelled'];
+/** Words for states; addresses of earlier versions have the names on the wire. */
+const states = ['running', 'paused', 'waiting', 'done', 'failed', 'cancelled'];
 
 export function Feed() {
   const [kind, setKind] = useUrlState('kind');
@@ -23,7 +25,7 @@ export function Feed() {
     <Panel>
       <div className={css['filters']}>
         <FilterSelect label="Kind" of={kinds} value={kind} onChoose={setKind} />
-        <FilterSelect label="State" of={states} value={state} onChoose={setState} />
+        <FilterSelect label="State" of={states} value={state && stateLabel(state)} onChoose={setState} />
         <Field label="Ended sessions">
           {(control) => (
             <select {...control} value={limit} onChange={({ target }) => setLimit(target.value)}>
@@ -90,7 +92,7 @@ function FeedTable({ rows }: { rows: readonly Session[] }) {
       rows={rows}
       keyOf={({ id }) => id}
       columns={[
-        { key: 'state', head: 'State', cell: (session) => <StateBadge session={session} /> },
+        { key: 'state', head: 'State', cell: (session) => <SessionStateBadge session={session} /> },
         {
           key: 'title',
           head: 'Session',
@@ -98,7 +100,14 @@ function FeedTable({ rows }: { rows: readonly Session[] }) {
             <div className={css['title']}>
               <Link href={`/console/sessions/${encodeURIComponent(session.id)}`}>{session.title}</Link>
               <small className={css['muted']}>
-                {[session.kind, session.id, session.harness, session.last_event].filter(Boolean).join(' · ')}
+                {[
+                  session.kind,
+                  session.id,
+                  session.harness,
+                  session.last_event && stateLabel(session.last_event),
+                ]
+                  .filter(Boolean)
+                  .join(' · ')}
               </small>
             </div>
           ),

@@ -1,8 +1,9 @@
 import { useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api, unwrap } from '../../../api/client.ts';
-import { Badge, Button, Facts, FaultNote, Field, Panel } from '../../../ui/index.tsx';
+import { Button, Facts, FaultNote, Field, Panel } from '../../../ui/index.tsx';
 import css from './sessions.module.css';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 
 const credentials = {
   'x-svc-operator': {
@@ -97,12 +98,7 @@ export function RevokePanel({ sessionId }: { sessionId: string | undefined }) {
         <div role="status">
           <Facts
             facts={[
-              [
-                'Outcome',
-                <Badge key="outcome" tone={revoke.data.outcome === 'applied' ? 'good' : 'bad'}>
-                  {revoke.data.outcome}
-                </Badge>,
-              ],
+              ['Outcome', <StateBadge key="outcome" state={revoke.data.outcome} isRecorded />],
               ['Verb', revoke.data.verb],
               ['Target', revoke.data.target],
               ['By', revoke.data.by],

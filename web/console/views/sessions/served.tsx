@@ -5,10 +5,12 @@ import { api, unwrap } from '../../../api/client.ts';
 import { CopyValue } from '../../../ui/copy.tsx';
 import { formatRelativeTime, formatTime } from '../../../ui/format.ts';
 import { protectedQueryOptions, ProtectedRouteFault } from '../../shell/protected-route.tsx';
-import { Badge, Button, Empty, Facts, Loading, Panel, Table, LiveBadge } from '../../../ui/index.tsx';
+import { Button, Empty, Facts, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { RevokePanel } from './revoke.tsx';
 import css from './sessions.module.css';
-import { subjectPath, stateTone } from './sessions.ts';
+import { subjectPath } from './sessions.ts';
+import { StateBadge } from '../../../ui/state-badge.tsx';
+import { stateLabel } from '../../../ui/states.ts';
 
 /** What remote clients of the host see; needs the bearer token. */
 async function fetchServed() {
@@ -42,7 +44,8 @@ export function Served() {
       <Panel title="Open store sessions">
         <ListOrEmpty
           rows={sessions}
-          emptyText="No open store sessions. One opens with each task or run, and ends with it."
+          emptyTitle="No open store sessions."
+          advice="One opens with each task or run, and ends with it."
         >
           {(rows) => (
             <Table
@@ -82,8 +85,9 @@ export function Served() {
                 {
                   key: 'revoked',
                   head: 'Credential',
-                  cell: ({ revoked }) =>
-                    revoked ? <Badge tone="bad">revoked</Badge> : <LiveBadge tone="good">active</LiveBadge>,
+                  cell: ({ revoked }) => (
+                    <StateBadge state={revoked ? 'revoked' : 'active'} isRecorded={revoked} />
+                  ),
                 },
                 {
                   key: 'revoke',
@@ -102,7 +106,11 @@ export function Served() {
       </Panel>
       {chosen !== undefined && <RevokePanel key={chosen} sessionId={chosen} />}
       <Panel title="Turns of the last ten minutes">
-        <ListOrEmpty rows={turns} emptyText="No turn is running, and none ended in the last ten minutes.">
+        <ListOrEmpty
+          rows={turns}
+          emptyTitle="No turn is running, and none ended in the last ten minutes."
+          advice="Start a task or a run to see its turns here."
+        >
           {(rows) => (
             <Table
               caption="Turns"
@@ -110,13 +118,13 @@ export function Served() {
               keyOf={({ id }) => id}
               filter={{
                 what: 'turns',
-                textOf: ({ id, kind, name, state }) => `${id} ${kind} ${name} ${state}`,
+                textOf: ({ id, kind, name, state }) => `${id} ${kind} ${name} ${stateLabel(state)}`,
               }}
               columns={[
                 {
                   key: 'state',
                   head: 'State',
-                  cell: ({ state }) => <LiveBadge tone={stateTone(state)}>{state}</LiveBadge>,
+                  cell: ({ state }) => <StateBadge state={state} />,
                 },
                 {
                   key: 'id',
@@ -157,7 +165,11 @@ export function Served() {
         />
       </Panel>
       <Panel title="Harnesses">
-        <ListOrEmpty rows={harnesses} emptyText="No harness is registered.">
+        <ListOrEmpty
+          rows={harnesses}
+          emptyTitle="No harness is registered."
+          advice="A program registers its name when it begins a session of its own."
+        >
           {(rows) => (
             <Table
               caption="All harnesses"
@@ -189,9 +201,11 @@ export function Served() {
 
 function ListOrEmpty<Row>(props: {
   rows: readonly Row[];
-  emptyText: string;
+  emptyTitle: string;
+  /** How the list gets a row. */
+  advice: string;
   children: (rows: readonly Row[]) => ReactNode;
 }) {
-  const { rows, emptyText, children } = props;
-  return rows.length === 0 ? <Empty title={emptyText} /> : children(rows);
+  const { rows, emptyTitle, advice, children } = props;
+  return rows.length === 0 ? <Empty title={emptyTitle}>{advice}</Empty> : children(rows);
 }

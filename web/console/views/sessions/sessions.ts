@@ -1,4 +1,5 @@
 import type { components } from '../../../api/schema.d.ts';
+import { stateLabel } from '../../../ui/states.ts';
 
 export type Session = components['schemas']['Session'];
 
@@ -8,18 +9,12 @@ export const subjectPath = ({ id, kind }: Pick<Session, 'id' | 'kind'>): string 
   return kind === 'run' ? `/console/runs/${id}` : undefined;
 };
 
-export const stateTone = (state: string): 'good' | 'warn' | 'bad' | undefined => {
-  if (state === 'completed') return 'good';
-  if (state === 'failed' || state === 'cancelled') return 'bad';
-  return state === 'running' ? undefined : 'warn';
-};
-
 export const matchesFilter = (
   session: Session,
   filter: { kind: string; state: string; text: string },
 ): boolean =>
   (filter.kind === '' || session.kind === filter.kind) &&
-  (filter.state === '' || session.state === filter.state) &&
+  (filter.state === '' || stateLabel(session.state) === stateLabel(filter.state)) &&
   [session.id, session.title, session.harness, session.client, session.cwd, session.last_event]
     .join(' ')
     .toLowerCase()

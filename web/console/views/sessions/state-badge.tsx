@@ -1,16 +1,19 @@
-import { Badge, LiveBadge } from '../../../ui/index.tsx';
-import { type Session, stateTone } from './sessions.ts';
+import { StateBadge } from '../../../ui/state-badge.tsx';
+import type { Session } from './sessions.ts';
 
-export const StateBadge = ({ session }: { session: Pick<Session, 'state' | 'waiting_on' | 'stale'> }) => (
+export const SessionStateBadge = ({
+  session,
+}: {
+  session: Pick<Session, 'state' | 'waiting_on' | 'stale'>;
+}) => (
   <>
-    <LiveBadge tone={stateTone(session.state)}>
-      {session.state}
+    <StateBadge state={session.state}>
       {session.waiting_on !== undefined && `: ${session.waiting_on}`}
-    </LiveBadge>
+    </StateBadge>
     {session.stale === true && (
       <>
         {' '}
-        <Badge tone="warn">stale</Badge>
+        <StateBadge state="stale" />
       </>
     )}
   </>

@@ -12,11 +12,12 @@ import { api, unwrap } from '../../../api/client.ts';
 import { formatNumber } from '../../../ui/format.ts';
 import { Empty, FaultNote, Loading, Panel, Table } from '../../../ui/index.tsx';
 import { useUrlState } from '../../../ui/url-state.ts';
+import { stateLabel } from '../../../ui/states.ts';
 
 const states = [
   ['', 'all'],
   ['running', 'running'],
-  ['completed', 'completed'],
+  ['completed', 'done'],
   ['failed', 'failed'],
 ] as const;
 
@@ -52,7 +53,9 @@ export function TaskList() {
       {sessions.isPending && <Loading what="the tasks" />}
       {sessions.isError && <FaultNote error={sessions.error} retry={() => void sessions.refetch()} />}
       {shown?.length === 0 && (
-        <Empty title={tasks?.length === 0 ? 'No task has run yet.' : `No recent task is ${state}.`}>
+        <Empty
+          title={tasks?.length === 0 ? 'No task has run yet.' : `No recent task is ${stateLabel(state)}.`}
+        >
           {tasks?.length === 0 ? 'Start one above.' : 'Choose another state.'}
         </Empty>
       )}
@@ -64,7 +67,7 @@ export function TaskList() {
           filter={{
             what: 'tasks',
             textOf: ({ id, state: taskState, title, last_event: last }) =>
-              `${id} ${taskState} ${title} ${last ?? ''}`,
+              `${id} ${stateLabel(taskState)} ${title} ${last ?? ''}`,
           }}
           columns={[
             { key: 'id', head: 'Task', cell: ({ id }) => <Link href={consolePath.task(id)}>{id}</Link> },
@@ -77,7 +80,7 @@ export function TaskList() {
             {
               key: 'last',
               head: 'Last event',
-              cell: ({ last_event: last }) => <span className={css['wide']}>{last}</span>,
+              cell: ({ last_event: last }) => <span className={css['wide']}>{last && stateLabel(last)}</span>,
             },
             {
               key: 'tokens',

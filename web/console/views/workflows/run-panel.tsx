@@ -24,7 +24,7 @@ export const RunPanel = (props: {
         </Suspense>
       ) : (
         <Empty title="This workflow is not enabled.">
-          To enable it, start the host with <code>--enable-workflow {props.name}</code>.
+          To enable it, start the host with <code data-flag>--enable-workflow {props.name}</code>.
         </Empty>
       )}
     </Panel>

@@ -6,7 +6,7 @@ import { Loaded } from '../../parts/loaded.tsx';
 import { SpendMeter } from '../../parts/meter.tsx';
 import { AccountName, WithId } from '../../parts/names.tsx';
 import { PagedTable } from '../../parts/paged-table.tsx';
-import { StateBadge } from '../../parts/state-badge.tsx';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 import { useAccounts, useBudgets, useKeys } from '../../queries.ts';
 import { NewAccount } from './account-form.tsx';
 import { toTree } from './tree.ts';

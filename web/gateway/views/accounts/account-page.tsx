@@ -8,7 +8,7 @@ import css from '../../gateway.module.css';
 import { formatExactMoney, formatMoney } from '../../format.ts';
 import { Loaded } from '../../parts/loaded.tsx';
 import { AccountName } from '../../parts/names.tsx';
-import { StateBadge } from '../../parts/state-badge.tsx';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 import { useAccounts, useChange, useKeys } from '../../queries.ts';
 import { keyColumns } from '../keys/key-list.tsx';
 import { NewKey } from '../keys/new-key.tsx';

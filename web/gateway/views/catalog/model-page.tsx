@@ -1,11 +1,12 @@
 import { Link } from 'wouter';
 import { CopyValue } from '../../../ui/copy.tsx';
-import { Badge, Empty, Facts, Page, Panel, Table } from '../../../ui/index.tsx';
+import { Empty, Facts, Page, Panel, Table } from '../../../ui/index.tsx';
 import type { Model } from '../../api.ts';
 import css from '../../gateway.module.css';
 import { formatCount } from '../../format.ts';
 import { Loaded } from '../../parts/loaded.tsx';
 import { useModels } from '../../queries.ts';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 
 type Pricing = Model['pricing'];
 
@@ -68,8 +69,7 @@ function ModelDetails({ model, aliases }: { model: Model; aliases: readonly stri
             {
               key: 'state',
               head: 'State',
-              cell: ({ disabled }) =>
-                disabled ? <Badge tone="warn">disabled</Badge> : <Badge tone="good">active</Badge>,
+              cell: ({ disabled }) => <StateBadge state={disabled ? 'disabled' : 'active'} />,
             },
             { key: 'weight', head: 'Weight', number: true, cell: ({ weight }) => weight ?? '' },
             { key: 'priority', head: 'Priority', number: true, cell: ({ priority }) => priority ?? '' },

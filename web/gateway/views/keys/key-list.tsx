@@ -8,7 +8,7 @@ import { Loaded } from '../../parts/loaded.tsx';
 import { SpendMeter } from '../../parts/meter.tsx';
 import { AccountName, KeyName, WithId } from '../../parts/names.tsx';
 import { byNumber, byText, PagedTable } from '../../parts/paged-table.tsx';
-import { StateBadge } from '../../parts/state-badge.tsx';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 import { useAccounts, useKeys, useNames } from '../../queries.ts';
 import { NewKey } from './new-key.tsx';
 
@@ -91,7 +91,7 @@ function KeyTable({ keys }: { keys: readonly Key[] }) {
         keys.length === 0 ? (
           <Empty title="No keys yet.">Create a key, and give it to a caller.</Empty>
         ) : (
-          <Empty title={`No key is ${state}.`} />
+          <Empty title={`No key is ${state}.`}>Choose another state.</Empty>
         )
       }
     />

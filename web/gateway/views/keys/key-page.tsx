@@ -10,7 +10,7 @@ import { FormDialog } from '../../parts/form-dialog.tsx';
 import { Loaded } from '../../parts/loaded.tsx';
 import { SpendMeter } from '../../parts/meter.tsx';
 import { AccountName } from '../../parts/names.tsx';
-import { StateBadge } from '../../parts/state-badge.tsx';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 import { useAccounts, useChange, useKeys, useRequests } from '../../queries.ts';
 import { BudgetPanel } from '../accounts/budget-panel.tsx';
 import { RequestTable } from '../receipts/request-table.tsx';
@@ -87,7 +87,7 @@ function KeyDetails({ apiKey }: { apiKey: Key }) {
         <Loaded read={requests} what="the requests">
           {({ pages }) =>
             pages[0] === undefined || pages[0].length === 0 ? (
-              <Empty title="No requests yet." />
+              <Empty title="No requests yet.">Send one with this key; its receipt is listed here.</Empty>
             ) : (
               <RequestTable caption="Latest requests of the key" requests={pages[0]} withKey={false} />
             )

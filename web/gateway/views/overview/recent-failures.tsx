@@ -15,7 +15,7 @@ export function RecentFailures() {
       <Loaded read={useRequests({ failed: 'true' }, shown)} what="the failed requests">
         {({ pages }) =>
           pages[0] === undefined || pages[0].length === 0 ? (
-            <Empty title="No request has failed." />
+            <Empty title="No request has failed.">Failed and refused requests are listed here.</Empty>
           ) : (
             <RequestTable caption="Latest failed requests" requests={pages[0]} />
           )

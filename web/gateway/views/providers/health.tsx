@@ -1,6 +1,7 @@
 /** The health of deployments, in words. */
 import { formatMs, formatRelativeTime, formatTime } from '../../../ui/format.ts';
-import { Badge } from '../../../ui/index.tsx';
+import { LiveBadge } from '../../../ui/index.tsx';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 import type { Deployment, Provider } from '../../api.ts';
 import css from '../../gateway.module.css';
 
@@ -11,15 +12,15 @@ export function DeploymentBadge({
   deployment: Deployment;
   provider: Pick<Provider, 'disabled'>;
 }) {
-  if (provider.disabled !== null) return <Badge tone="warn">provider disabled</Badge>;
-  if (deployment.disabled !== null) return <Badge tone="warn">disabled</Badge>;
-  if (deployment.breaker_open) return <Badge tone="bad">breaker open</Badge>;
+  if (provider.disabled !== null) return <LiveBadge tone="warn">provider disabled</LiveBadge>;
+  if (deployment.disabled !== null) return <StateBadge state="disabled" />;
+  if (deployment.breaker_open) return <LiveBadge tone="bad">breaker open</LiveBadge>;
   if (deployment.cooldown_ms > 0)
-    return <Badge tone="warn">failed, asked last for {formatMs(deployment.cooldown_ms)}</Badge>;
+    return <LiveBadge tone="warn">cooldown for {formatMs(deployment.cooldown_ms)}</LiveBadge>;
   return deployment.last_request_at === null ? (
-    <Badge>not used yet</Badge>
+    <LiveBadge>not used yet</LiveBadge>
   ) : (
-    <Badge tone="good">available</Badge>
+    <LiveBadge tone="good">available</LiveBadge>
   );
 }
 

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { formatRelativeTime } from '../../../ui/format.ts';
-import { Badge, Button, Empty, Facts, FaultNote, Page, Panel, Row, Table } from '../../../ui/index.tsx';
+import { Button, Empty, Facts, FaultNote, Page, Panel, Row, Table } from '../../../ui/index.tsx';
 import { api, type Credential, type Deployment, type Provider, unwrap } from '../../api.ts';
 import css from '../../gateway.module.css';
 import { formatCount } from '../../format.ts';
@@ -9,6 +9,7 @@ import { Loaded } from '../../parts/loaded.tsx';
 import { useChange, useCredentials, useProviders, useStatus } from '../../queries.ts';
 import { RefusedConfiguration } from '../overview/refused-configuration.tsx';
 import { DeploymentBadge, DisabledFacts, LastError } from './health.tsx';
+import { StateBadge } from '../../../ui/state-badge.tsx';
 
 /** Providers: the health of their deployments, their switches and credentials. */
 export function Providers() {
@@ -73,11 +74,7 @@ function ProviderPanel({ provider, credential }: { provider: Provider; credentia
       title={provider.id}
       tools={
         <Row>
-          {provider.disabled === null ? (
-            <Badge tone="good">active</Badge>
-          ) : (
-            <Badge tone="warn">disabled</Badge>
-          )}
+          <StateBadge state={provider.disabled === null ? 'active' : 'disabled'} />
           <Switch provider={provider} />
         </Row>
       }
@@ -91,7 +88,9 @@ function ProviderPanel({ provider, credential }: { provider: Provider; credentia
         ]}
       />
       {provider.deployments.length === 0 ? (
-        <Empty title="No model is served by it." />
+        <Empty title="No model is served by it.">
+          Name it as the provider of a model in the configuration, then reload that.
+        </Empty>
       ) : (
         <Table
           caption={`Deployments of ${provider.id}`}

@@ -8,7 +8,7 @@ import css from '../../gateway.module.css';
 import { formatCount, formatExactMoney } from '../../format.ts';
 import { Loaded } from '../../parts/loaded.tsx';
 import { AccountName, KeyName } from '../../parts/names.tsx';
-import { OutcomeBadge } from '../../parts/state-badge.tsx';
+import { OutcomeBadge } from '../../parts/outcome-badge.tsx';
 import { useRequest } from '../../queries.ts';
 import { timelineOf } from './timeline.ts';
 

@@ -5,7 +5,7 @@ import type { ListedRequest } from '../../api.ts';
 import css from '../../gateway.module.css';
 import { formatExactMoney, formatMoney } from '../../format.ts';
 import { AccountName, KeyName } from '../../parts/names.tsx';
-import { OutcomeBadge } from '../../parts/state-badge.tsx';
+import { OutcomeBadge } from '../../parts/outcome-badge.tsx';
 
 /** Requests that ended; each leads to its receipt. */
 export function RequestTable(props: {

@@ -70,8 +70,8 @@ function NewBench() {
       >
         {rooflineResult === undefined ? (
           <Empty title="No measurements yet.">
-            A bench measures the peak rates of the adapter and the rates of each component. Without a verdict
-            it takes a few seconds.
+            Measure the components, or run a bench: both measure the peak rates of the adapter and the rates
+            of each component. Without a verdict it takes a few seconds.
           </Empty>
         ) : (
           <RooflineChart result={rooflineResult} />

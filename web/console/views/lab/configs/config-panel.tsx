@@ -9,6 +9,7 @@ import { applyConfig, type ApplyStep } from './apply-config.ts';
 import type { Config } from './config-text.ts';
 import css from './configs.module.css';
 import { useConfig } from './queries.ts';
+import { StateBadge } from '../../../../ui/state-badge.tsx';
 
 /** A saved config: bindings, validation and signature, and a button to apply it. */
 export function ConfigPanel({ name }: { name: string }) {
@@ -44,8 +45,8 @@ export function ConfigPanel({ name }: { name: string }) {
         <ol className={css['steps']} role="log" aria-label={`Applying ${name}`}>
           {steps.map((step) => (
             <li key={step.name}>
-              <Badge tone={step.state === 'done' ? 'good' : 'bad'}>{step.state}</Badge>{' '}
-              <strong>{step.name}</strong> <span className={css['said']}>{step.message}</span>
+              <StateBadge state={step.state} isRecorded /> <strong>{step.name}</strong>{' '}
+              <span className={css['said']}>{step.message}</span>
             </li>
           ))}
           {apply.data === true && <li>Bound. It takes effect from the next token.</li>}
@@ -148,9 +149,7 @@ function Validation({ name }: { name: string }) {
             key: 'ok',
             head: 'Verdict',
             cell: ({ ok, skipped }) => (
-              <Badge tone={skipped ? undefined : ok ? 'good' : 'bad'}>
-                {skipped ? 'skipped' : ok ? 'passed' : 'failed'}
-              </Badge>
+              <StateBadge state={skipped ? 'skipped' : ok ? 'passed' : 'failed'} isRecorded />
             ),
           },
           {

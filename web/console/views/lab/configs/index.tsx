@@ -19,7 +19,8 @@ export default function Configs() {
       <Panel title="Saved configs">
         {names.data.length === 0 ? (
           <Empty title="No config is saved.">
-            A config holds bindings, kernel sources and gate reports, signed by this host.
+            Bind a kernel, then save the bindings. A config holds bindings, kernel sources and gate reports,
+            signed by this host.
           </Empty>
         ) : (
           <Table

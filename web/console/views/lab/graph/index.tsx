@@ -49,7 +49,8 @@ function GraphView({ graph }: { graph: LabGraph }) {
     const nodeLayer = layerOf(id);
     if (nodeLayer !== undefined && nodeLayer !== layer) openLayer(nodeLayer);
   };
-  if (graph.nodes.length === 0) return <Empty title="The model has no graph." />;
+  if (graph.nodes.length === 0)
+    return <Empty title="The model has no graph.">Load another one on the page Models.</Empty>;
   return (
     <div className={css['body']}>
       <div className={css['tools']}>

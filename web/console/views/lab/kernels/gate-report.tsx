@@ -6,6 +6,7 @@ import type { Report } from './drafts.ts';
 import css from './kernels.module.css';
 import { formatError } from './parity-heat-map.tsx';
 import { ParityTable } from './parity-table.tsx';
+import { StateBadge } from '../../../../ui/state-badge.tsx';
 
 const stages = ['parse', 'interface', 'safety', 'pipeline', 'parity'] as const;
 const stageDescriptions: Readonly<Record<(typeof stages)[number], string>> = {
@@ -51,7 +52,7 @@ export function GateReport(props: {
           return (
             <li key={name}>
               <span>
-                <strong>{name}</strong> <Badge tone={reached && (reached.ok ? 'good' : 'bad')}>{text}</Badge>
+                <strong>{name}</strong> <StateBadge state={text} isRecorded />
               </span>
               <span className={css['note']}>{stageDescriptions[name]}</span>
             </li>

@@ -5,7 +5,7 @@ import { api, Fault, unwrap } from '../../../../api/client.ts';
 import { CodeEditor, type Diagnostic } from '../../../../ui/code-editor.tsx';
 import { CopyValue } from '../../../../ui/copy.tsx';
 import { formatTime } from '../../../../ui/format.ts';
-import { Badge, Button, Confirm, Empty, Facts, FaultNote, Loading, Panel } from '../../../../ui/index.tsx';
+import { Button, Confirm, Empty, Facts, FaultNote, Loading, Panel } from '../../../../ui/index.tsx';
 import { useUrlState } from '../../../../ui/url-state.ts';
 import { BenchHistory } from '../bench/bench-history.tsx';
 import { BindForm } from './bind-form.tsx';
@@ -19,7 +19,7 @@ import { useOpenInWorkbench } from './open-in-workbench.tsx';
 import { kernelPath, workbenchPath } from './paths.ts';
 import { profileDiagnostics, ProfilePanel } from './profile-panel.tsx';
 import { useOps, useParts, useRefreshLab, useVersion, type Version, useVersions } from './queries.ts';
-import { StateBadge } from './state-badge.tsx';
+import { StateBadge } from '../../../../ui/state-badge.tsx';
 
 /** A kernel by its name or by a digest of it, also one that was rejected, replaced or deleted. */
 export function KernelPage({ kernel }: { kernel: string }) {
@@ -49,7 +49,7 @@ function Registrations(props: { kernel: string; digest: string; versions: readon
   const [at] = useUrlState('version');
   const shown =
     versions.find((one) => one.at === at) ?? versions.find((one) => one.digest === digest) ?? versions[0];
-  if (!shown) return <Empty title={`${kernel} has no registration.`} />;
+  if (!shown) return <Empty title={`${kernel} has no registration.`}>Register it in the workbench.</Empty>;
   const isLast = shown === versions[0];
   return (
     <div className={css['view']}>
@@ -87,7 +87,7 @@ function Summary({ kernel, shown, last }: { kernel: string; shown: Version; last
           {isLast && registered ? (
             <StateBadge state={registered.state} />
           ) : (
-            <Badge tone={shown.accepted ? 'good' : 'bad'}>{shown.accepted ? 'accepted' : 'rejected'}</Badge>
+            <StateBadge state={shown.accepted ? 'accepted' : 'rejected'} isRecorded />
           )}
         </>
       }

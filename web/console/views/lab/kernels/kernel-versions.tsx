@@ -1,13 +1,14 @@
 import { Link } from 'wouter';
 import { CopyValue } from '../../../../ui/copy.tsx';
 import { formatTime } from '../../../../ui/format.ts';
-import { Badge, Empty, Field, Panel, Table } from '../../../../ui/index.tsx';
+import { Empty, Field, Panel, Table } from '../../../../ui/index.tsx';
 import { useUrlState } from '../../../../ui/url-state.ts';
 import css from './kernels.module.css';
 import { manifestOf } from './manifest-facts.tsx';
 import { kernelPath, shortDigest } from './paths.ts';
 import type { Version } from './queries.ts';
 import { SourceDiff } from './source-diff.tsx';
+import { StateBadge } from '../../../../ui/state-badge.tsx';
 
 /** All registrations of a kernel, and what differs between two of them. The selected two are in the URL. */
 export function KernelVersions(props: { kernel: string; versions: readonly Version[]; shownAt: string }) {
@@ -40,7 +41,7 @@ export function KernelVersions(props: { kernel: string; versions: readonly Versi
             head: 'Gate',
             cell: ({ accepted, reason, at }) => (
               <>
-                <Badge tone={accepted ? 'good' : 'bad'}>{accepted ? 'accepted' : 'rejected'}</Badge>
+                <StateBadge state={accepted ? 'accepted' : 'rejected'} isRecorded />
                 {reason !== undefined && (
                   <div className={css['why']}>
                     {reason}{' '}

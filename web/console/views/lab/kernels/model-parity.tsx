@@ -2,9 +2,10 @@ import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { api, unwrap } from '../../../../api/client.ts';
 import type { components } from '../../../../api/schema.d.ts';
-import { Badge, Button, Facts, FaultNote, Field, Loading, Panel, Table } from '../../../../ui/index.tsx';
+import { Button, Facts, FaultNote, Field, Loading, Panel, Table } from '../../../../ui/index.tsx';
 import css from './kernels.module.css';
 import { formatLimitShare, formatError, ParityHeatMap } from './parity-heat-map.tsx';
+import { StateBadge } from '../../../../ui/state-badge.tsx';
 
 type Mode = components['schemas']['ParityMode'];
 type ParityRunResult = components['schemas']['ParityRunResult'];
@@ -61,7 +62,7 @@ function ParityResultView({ result }: { result: ParityRunResult }) {
   return (
     <>
       <p role="status">
-        <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'passed' : 'failed'}</Badge>{' '}
+        <StateBadge state={ok ? 'passed' : 'failed'} isRecorded />{' '}
         {rows.length === 0
           ? 'Nothing is bound, so the built-ins were compared with themselves.'
           : `${rows.filter((one) => one.ok).length} of ${rows.length} components are within their limits.`}
@@ -84,7 +85,7 @@ function ParityResultView({ result }: { result: ParityRunResult }) {
               {
                 key: 'ok',
                 head: 'Verdict',
-                cell: (row) => <Badge tone={row.ok ? 'good' : 'bad'}>{row.ok ? 'passed' : 'failed'}</Badge>,
+                cell: (row) => <StateBadge state={row.ok ? 'passed' : 'failed'} isRecorded />,
               },
               { key: 'id', head: 'Component', cell: ({ id }) => <code>{id}</code> },
               { key: 'kernel', head: 'Kernel', cell: ({ kernel }) => kernel },

@@ -1,6 +1,7 @@
-import { Badge, Table } from '../../../../ui/index.tsx';
+import { Table } from '../../../../ui/index.tsx';
 import type { Report } from './drafts.ts';
 import { formatLimitShare, type Cell, formatError, ParityHeatMap } from './parity-heat-map.tsx';
+import { StateBadge } from '../../../../ui/state-badge.tsx';
 
 type Verdict = NonNullable<Report['parity']>[number];
 
@@ -30,7 +31,7 @@ export function ParityTable({ report, isFolded }: { report: Report; isFolded: bo
             {
               key: 'ok',
               head: 'Verdict',
-              cell: ({ ok }) => <Badge tone={ok ? 'good' : 'bad'}>{ok ? 'passed' : 'failed'}</Badge>,
+              cell: ({ ok }) => <StateBadge state={ok ? 'passed' : 'failed'} isRecorded />,
             },
             { key: 'case', head: 'Case', cell: ({ case: name }) => name },
             { key: 'nmse', head: 'NMSE', number: true, cell: ({ nmse }) => formatError(nmse) },

@@ -9,7 +9,7 @@ import css from './kernels.module.css';
 import { useOpenInWorkbench } from './open-in-workbench.tsx';
 import { kernelPath, shortDigest } from './paths.ts';
 import { fetchKernel, type Kernel, summarizeComponents, useParts, useRefreshLab } from './queries.ts';
-import { StateBadge } from './state-badge.tsx';
+import { StateBadge } from '../../../../ui/state-badge.tsx';
 
 /**
  * Kernels that the host knows, also from earlier starts, and where they are bound.

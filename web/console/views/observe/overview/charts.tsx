@@ -11,7 +11,7 @@ export function Charts({ overTime, children }: { overTime: OverTime; children: R
   const { requests, errors, cancelled, promptTokens, completionTokens, firstToken, total, queue } = overTime;
   const charts: readonly { title: string; unit: string; series: readonly Series[] }[] = [
     {
-      title: 'Requests',
+      title: 'Requests and errors',
       unit: 'requests',
       series: [
         { name: 'all', values: requests, draw: 'bars', color: 1 },

@@ -13,6 +13,7 @@ import { whereIn } from './figures.ts';
 import css from './overview.module.css';
 import { formatOptionalMs } from './percentiles.ts';
 import type { TimeRange } from './time-ranges.ts';
+import { stateLabel } from '../../../../ui/states.ts';
 
 const lists = [
   { name: 'requests', title: 'Requests' },
@@ -146,7 +147,10 @@ function List({ list, records }: { list: ListName; records: readonly ResultRecor
       caption={lists.find(({ name }) => name === list)?.title ?? ''}
       rows={records}
       keyOf={(record) => `${textIn(record, 'id')} ${textIn(record, 'endpoint_id')}`}
-      filter={{ what: 'list', textOf: (record) => Object.values(record).join(' ') }}
+      filter={{
+        what: 'list',
+        textOf: (record) => [...Object.values(record), stateLabel(outcomeOf(record))].join(' '),
+      }}
       columns={[
         {
           key: 'at',
@@ -154,7 +158,7 @@ function List({ list, records }: { list: ListName; records: readonly ResultRecor
           cell: (record) => (
             <Link
               href={`/console/observe/${paths[list]}/${encodeURIComponent(textIn(record, 'id'))}`}
-              aria-label={`Trace of ${textIn(record, 'id')}`}
+              aria-label={`${formatTime(textIn(record, 'started_at'))}, trace of ${textIn(record, 'id')}`}
             >
               {formatTime(textIn(record, 'started_at'))}
             </Link>

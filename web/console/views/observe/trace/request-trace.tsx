@@ -73,7 +73,12 @@ export function RequestTrace({ id }: { id: string }) {
                     `${promptTokens === null ? '-' : formatNumber(promptTokens)} in${cached > 0 ? ` (${formatNumber(cached)} from the prefix cache)` : ''}, ${completionTokens === null ? '-' : formatNumber(completionTokens)} out`,
                   ],
                   ['Model', textIn(record, 'model') || textIn(record, 'requested_model') || 'none'],
-                  ['Wire', `${textIn(record, 'wire')}, ${textIn(record, 'operation').replaceAll('_', ' ')}`],
+                  [
+                    'Wire',
+                    [
+                      ...new Set([textIn(record, 'wire'), textIn(record, 'operation').replaceAll('_', ' ')]),
+                    ].join(', '),
+                  ],
                   ['By', textIn(record, 'by')],
                   ['Finish', textIn(record, 'finish') || '-'],
                   ['Status', textIn(record, 'status') || '-'],

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { formatMs, formatNumber, formatTime } from '../../../../ui/format.ts';
-import { Badge, Facts, Panel } from '../../../../ui/index.tsx';
+import { Facts, Panel } from '../../../../ui/index.tsx';
 import { protectedQueryOptions } from '../../../shell/protected-route.tsx';
 import { fetchRecords } from '../fetch-records.ts';
 import { numberIn, textIn } from '../records.ts';
@@ -10,6 +10,7 @@ import { uncoveredMs, workSpans } from './spans.ts';
 import css from './trace.module.css';
 import { TracePage } from './trace-page.tsx';
 import { Waterfall } from './waterfall.tsx';
+import { StateBadge } from '../../../../ui/state-badge.tsx';
 
 async function fetchWork(id: string) {
   const bySubject = (surface: 'completions' | 'spans') =>
@@ -63,7 +64,7 @@ export function WorkTrace({ id }: { id: string }) {
             <Panel title="Details">
               <Facts
                 facts={[
-                  ['State', <Badge key="state">{textIn(work, 'state')}</Badge>],
+                  ['State', <StateBadge key="state" state={textIn(work, 'state')} isRecorded />],
                   ['Started', formatTime(textIn(work, 'started_at'))],
                   ['Duration', formatMs(totalMs)],
                   ['Model', `${formatMs(spent('decode'))} in ${plural(answers.length, 'turn')}`],
