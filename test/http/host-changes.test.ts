@@ -354,14 +354,14 @@ describe('a stream', () => {
   it('of a peer is refused where the peer has many, and others are not', async () => {
     const { bus, bearer, open } = changesApp(async (token) => ({ name: token, scope: null }));
     const as = (token: string) => open({ authorization: `Bearer ${token}` });
-    const streams = await Promise.all(Array.from({ length: 70 }, () => as('greedy')));
-    expect(streams.filter(({ status }) => status === 200)).toHaveLength(64);
-    expect(await streams.find(({ status }) => status === 503)?.json()).toMatchObject({
+    const opened = await Promise.all(Array.from({ length: 70 }, () => as('greedy')));
+    expect(opened.filter(({ status }) => status === 200)).toHaveLength(64);
+    expect(await opened.find(({ status }) => status === 503)?.json()).toMatchObject({
       error: { code: 'too_many_streams' },
     });
     const others = [await as('modest'), await as(bearer)];
     expect(others.map(({ status }) => status)).toEqual([200, 200]);
-    for (const { body, status } of [...streams, ...others]) if (status === 200) await body?.cancel();
+    for (const { body, status } of [...opened, ...others]) if (status === 200) await body?.cancel();
     expect(bus.readers).toBe(0);
   });
 

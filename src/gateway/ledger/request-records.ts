@@ -73,12 +73,10 @@ export async function listRequests(
         .where('id', '=', before)
         .executeTakeFirst();
       if (!last) throw unknownRequest(before);
-      query = query.where((where) =>
-        where.or([
-          where('ended_at', '<', last.ended_at),
-          where.and([where('ended_at', '=', last.ended_at), where('id', '<', before)]),
-        ]),
-      );
+      // The first condition is that of the index.
+      query = query
+        .where('ended_at', '<=', last.ended_at)
+        .where((where) => where.or([where('ended_at', '<', last.ended_at), where('id', '<', before)]));
     }
     if (accountId !== undefined) query = query.where('account_id', '=', accountId);
     if (keyId !== undefined) query = query.where('key_id', '=', keyId);

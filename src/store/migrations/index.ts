@@ -11,6 +11,7 @@ import { up as calls } from './009-calls.ts';
 import { up as responses } from './010-responses.ts';
 import { up as labBenches } from './011-lab-benches.ts';
 import { up as spans } from './012-spans.ts';
+import { up as taskLists } from './013-task-lists.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -26,4 +27,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '010-responses': { up: responses },
   '011-lab-benches': { up: labBenches },
   '012-spans': { up: spans },
+  '013-task-lists': { up: taskLists },
 };

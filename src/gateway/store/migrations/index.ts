@@ -12,6 +12,7 @@ import { up as cache } from './010-cache.ts';
 import { up as archives } from './011-archives.ts';
 import { up as requestDetails } from './012-request-details.ts';
 import { up as disabledDeployments } from './013-disabled-deployments.ts';
+import { up as requestLists } from './014-request-lists.ts';
 
 /** Migrations, in the order of their names. A released migration is never changed; a later one corrects it. */
 export const migrations: Readonly<Record<string, Migration>> = {
@@ -28,4 +29,5 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '011-archives': { up: archives },
   '012-request-details': { up: requestDetails },
   '013-disabled-deployments': { up: disabledDeployments },
+  '014-request-lists': { up: requestLists },
 };
