@@ -62,7 +62,12 @@ const KeyRule = ({ needsKey }: { needsKey: boolean }) =>
 const useNeedsKey = () =>
   useQuery({
     queryKey: ['host', 'needs-key'],
-    queryFn: async () => (await fetch('/v1/models', { credentials: 'omit' })).status === 401,
+    queryFn: async () => {
+      const response = await fetch('/v1/models', { credentials: 'omit' });
+      // A body that is not read keeps its connection: browsers do not store it.
+      await response.text();
+      return response.status === 401;
+    },
     staleTime: Number.POSITIVE_INFINITY,
   });
 

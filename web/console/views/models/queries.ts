@@ -24,18 +24,21 @@ export function useRefreshModels(): () => Promise<void> {
   };
 }
 
-const send = (method: string, path: string, body: object): Promise<Response> =>
-  fetchRaw(path, { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+/** Reads the answer, too: an unread body would keep its connection, of which a browser has few. */
+async function send(method: string, path: string, body: object): Promise<void> {
+  const headers = { 'content-type': 'application/json' };
+  await (await fetchRaw(path, { method, headers, body: JSON.stringify(body) })).text();
+}
 
 /** Loads a model, as a request that names it does. */
-export const loadModel = (model: HostModel): Promise<Response> => sendWithoutInput(model, {});
+export const loadModel = (model: HostModel): Promise<void> => sendWithoutInput(model, {});
 
 /** Closes a model that was loaded beside the resident one, after its requests. */
-export const closeModel = (model: HostModel): Promise<Response> => sendWithoutInput(model, { keep_alive: 0 });
+export const closeModel = (model: HostModel): Promise<void> => sendWithoutInput(model, { keep_alive: 0 });
 
 /** Models of every kind are loaded so, also those that only embed or rank. */
-const sendWithoutInput = ({ name }: HostModel, more: object): Promise<Response> =>
+const sendWithoutInput = ({ name }: HostModel, more: object): Promise<void> =>
   send('POST', '/api/generate', { model: name, stream: false, ...more });
 
-export const removeModel = ({ name }: HostModel): Promise<Response> =>
+export const removeModel = ({ name }: HostModel): Promise<void> =>
   send('DELETE', '/api/delete', { model: name });
