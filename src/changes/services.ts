@@ -27,12 +27,13 @@ export function announceLab(lab: Lab, bus: ChangeBus): Lab {
     importConfig: tell('configs'),
     deleteConfig: (name) => bus.announce('configs', name),
   });
+  // A bench is listed from its beginning.
+  const bench: Lab['bench'] = (...request) => {
+    bus.announce('benches');
+    return announced.bench(...request);
+  };
   return new Proxy(announced, {
-    get(target, name) {
-      // A bench is listed from its beginning.
-      if (name === 'bench') bus.announce('benches');
-      return Reflect.get(target, name) as unknown;
-    },
+    get: (target, name) => (name === 'bench' ? bench : (Reflect.get(target, name) as unknown)),
   });
 }
 

@@ -201,7 +201,7 @@ export class Store {
     const turn = Promise.withResolvers<void>();
     this.#lastTransaction = turn.promise;
     await before;
-    // Of a transaction that was rolled back.
+    // Drops the rows of a transaction that was rolled back.
     this.#written.take();
     try {
       const result = await work();

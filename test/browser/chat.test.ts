@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import axe, { type AxeResults } from 'axe-core';
 import type { Page, Route } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { layoutFaults } from '../support/accessibility.ts';
 import { noBrowser } from '../support/browser.ts';
 import { type Console, openConsole } from '../support/console.ts';
 
@@ -35,21 +35,6 @@ const complete = (page: Page) => page.getByText('The answer is complete.').waitF
 async function say(page: Page, text: string): Promise<void> {
   await messageBox(page).fill(text);
   await messageBox(page).press('Enter');
-}
-
-/** Serious violations of accessibility, and how many pixels the page is wider than the window. */
-async function layoutFaults(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const { violations } = await page.evaluate<AxeResults>(
-    'axe.run(document, { resultTypes: ["violations"] })',
-  );
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  return [
-    ...violations
-      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`),
-    ...(wide > 0 ? [`${wide} px too wide`] : []),
-  ];
 }
 
 /** Records the bodies of completions, which the browser does not show of a request that the page may send twice. */

@@ -1,29 +1,12 @@
 import { cpSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import axe, { type AxeResults } from 'axe-core';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { documentFingerprint } from '../../web/console-document.ts';
+import { layoutFaults } from '../support/accessibility.ts';
 import { noBrowser, TestBrowser } from '../support/browser.ts';
 import { buildHost, freshDataDir, type HostProcess, repository, startHost } from '../support/host.ts';
+import { consoleViews, isProtectedView } from '../support/console.ts';
 import { everyNth } from '../support/tier.ts';
-
-const views = [
-  '',
-  'chat',
-  'models',
-  'lab',
-  'lab/kernels',
-  'lab/bench',
-  'lab/configs',
-  'tasks',
-  'pending',
-  'workflows',
-  'runs',
-  'sessions',
-  'observe',
-  'observe/explore',
-  'recorder',
-];
 
 describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?? ''}`, () => {
   let browser: TestBrowser;
@@ -55,7 +38,7 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     const { page } = watched;
     await page.getByRole('heading', { level: 1 }).waitFor();
     const dialog = page.getByRole('dialog', { name: /bearer token/ });
-    const asks = ['observe', 'recorder'].includes(path.split('/')[0] ?? '');
+    const asks = isProtectedView(path);
     if (asks) {
       await dialog.getByLabel('Bearer token').fill(token);
       await dialog.getByRole('button', { name: 'Sign in' }).click();
@@ -70,20 +53,12 @@ describe.skipIf(noBrowser !== undefined)(`the console in a browser ${noBrowser ?
     [1440, false],
     [360, true],
   ])('%i px wide, dark: %s', (width, dark) => {
-    it.each(everyNth(views, 5))(
+    it.each(everyNth(consoleViews, 5))(
       '/console/%s has no serious accessibility violation, no console error and no horizontal overflow',
       async (path) => {
         const { page, faults, close } = await opened(path, { width, dark });
-        // Evaluated, not added as a script element, which the page's policy forbids.
-        await page.evaluate(axe.source);
-        const results = await page.evaluate<AxeResults>('axe.run(document, { resultTypes: ["violations"] })');
-        const serious = results.violations
-          .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-          .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`);
-        expect(serious).toEqual([]);
+        expect(await layoutFaults(page)).toEqual([]);
         expect(faults()).toEqual([]);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        expect(wide, 'pixels that the page is wider than the window').toBeLessThanOrEqual(0);
         await close();
       },
     );

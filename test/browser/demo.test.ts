@@ -1,9 +1,9 @@
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { accessibilityFaults, layoutFaults } from '../support/accessibility.ts';
 import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts';
 import { writeDemoSite } from '../support/demo-site.ts';
 import { repository } from '../support/host.ts';
@@ -98,11 +98,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       async ({ width, dark }) => {
         await page.setViewportSize({ width, height: 900 });
         await page.emulateMedia({ colorScheme: dark ? 'dark' : 'light' });
-        await page.evaluate(axe.source);
-        const { violations } = await page.evaluate<AxeResults>('axe.run()');
-        const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-        expect(serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])).toEqual([]);
-        expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+        expect(await layoutFaults(page)).toEqual([]);
         await page.setViewportSize({ width: 1280, height: 900 });
         await page.emulateMedia({ colorScheme: 'light' });
       },
@@ -187,9 +183,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       await page.getByText('2/2').waitFor();
       for (const colorScheme of ['dark', 'light'] as const) {
         await page.emulateMedia({ colorScheme });
-        await page.evaluate(axe.source);
-        const { violations } = await page.evaluate<AxeResults>('axe.run()');
-        expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
+        expect(await accessibilityFaults(page)).toEqual([]);
       }
       await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
       await page.getByRole('button', { name: 'Copy answer' }).click();
@@ -403,10 +397,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       await expect.poll(() => alert.getByRole('group').count()).toBe(3);
       expect(await alert.locator('details[open]').count()).toBe(0);
       await alert.locator('summary').first().press('Enter');
-      await page.evaluate(axe.source);
-      const { violations } = await page.evaluate<AxeResults>('axe.run()');
-      expect(violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')).toEqual([]);
-      expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+      expect(await layoutFaults(page)).toEqual([]);
       expect(site.requestedPaths.slice(before).filter((path) => path.startsWith('models/'))).toEqual([]);
       expect(faults().filter((fault) => !fault.includes(site.url))).toEqual([]);
       await close();

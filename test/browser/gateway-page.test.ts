@@ -1,10 +1,10 @@
 /** The page of a gateway's operator in Chromium, over a real gateway with a scripted provider. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { documentFingerprint, gatewayPaths } from '../../web/console-document.ts';
+import { accessibilityFaults, layoutFaults } from '../support/accessibility.ts';
 import { noBrowser, TestBrowser } from '../support/browser.ts';
 import {
   fillWorld,
@@ -218,11 +218,7 @@ describe.skipIf(noBrowser !== undefined)(`the page of a gateway's operator ${noB
     await view(page, 'Providers').click();
     await page.getByText('unknown', { exact: true }).first().waitFor();
     expect(await page.getByText(/^(?:active|available|not used yet)$/).count()).toBe(0);
-    await page.evaluate(axe.source);
-    const { violations } = await page.evaluate<AxeResults>(
-      'axe.run(document, { resultTypes: ["violations"] })',
-    );
-    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+    expect(await accessibilityFaults(page, 'all')).toEqual([]);
     await view(page, 'Keys').click();
     // What was read before stays, and no view repeats the banner.
     await page.getByText('No keys yet.').waitFor();
@@ -338,18 +334,9 @@ describe.skipIf(noBrowser !== undefined)(`the page of a gateway's operator ${noB
           await heading(page, title).waitFor();
           await page.waitForLoadState('networkidle');
           await expect.poll(() => page.getByText(/^Loading /).count()).toBe(0);
-          await page.evaluate(axe.source);
-          const results = await page.evaluate<AxeResults>(
-            'axe.run(document, { resultTypes: ["violations"] })',
-          );
-          const serious = results.violations
-            .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-            .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`);
-          expect(serious).toEqual([]);
+          expect(await layoutFaults(page)).toEqual([]);
           expect(faults().filter((fault) => !/status of 404/.test(fault))).toEqual([]);
           expect(await page.locator('main').textContent()).not.toMatch(mistakes);
-          const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-          expect(wide, 'pixels that the page is wider than the window').toBeLessThanOrEqual(0);
           await close();
         },
       );

@@ -3,9 +3,9 @@ import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { accessibilityFaults } from '../support/accessibility.ts';
 import { noBrowser } from '../support/browser.ts';
 import { type Console, openConsole } from '../support/console.ts';
 import { type FakeHub, fakeHub } from '../support/fake-hub.ts';
@@ -81,16 +81,6 @@ describe.skipIf(noBrowser !== undefined)(`home and models in a browser ${noBrows
     await expect.poll(read).not.toBe(before);
     return await read();
   };
-  const seriousViolations = async (page: Page): Promise<string[]> => {
-    await page.evaluate(axe.source);
-    const { violations } = await page.evaluate<AxeResults>(
-      'axe.run(document, { resultTypes: ["violations"] })',
-    );
-    return violations
-      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`);
-  };
-
   it('shows programs that work as they are copied, and ticks what the host has seen', async () => {
     const { page, faults, close } = await host.view('');
     const steps = page.getByRole('region', { name: 'First steps' });
@@ -158,7 +148,7 @@ describe.skipIf(noBrowser !== undefined)(`home and models in a browser ${noBrows
     const views = page.getByRole('navigation', { name: 'Views' });
     await views.getByRole('link', { name: /^Pending changes 1 waiting$/ }).waitFor();
     await views.getByRole('link', { name: /^Runs 1 waiting$/ }).waitFor();
-    expect(await seriousViolations(page)).toEqual([]);
+    expect(await accessibilityFaults(page)).toEqual([]);
     expect(faults()).toEqual([]);
     await close();
   });
@@ -219,7 +209,7 @@ describe.skipIf(noBrowser !== undefined)(`home and models in a browser ${noBrows
     for (const colorScheme of ['dark', 'light'] as const) {
       await page.emulateMedia({ colorScheme });
       await expect.poll(() => page.locator('html').getAttribute('data-theme')).toBe(colorScheme);
-      expect(await seriousViolations(page)).toEqual([]);
+      expect(await accessibilityFaults(page)).toEqual([]);
     }
     expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(
       0,
@@ -284,7 +274,7 @@ describe.skipIf(noBrowser !== undefined)(`home and models in a browser ${noBrows
 
     await page.getByText('Show the kernels').click();
     await page.getByRole('table', { name: 'Kernels by slot' }).getByText('output.norm').waitFor();
-    expect(await seriousViolations(page)).toEqual([]);
+    expect(await accessibilityFaults(page)).toEqual([]);
     expect(faults().filter((fault) => !/status of 40\d|status of 50\d/.test(fault))).toEqual([]);
     await close();
   });

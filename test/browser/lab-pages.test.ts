@@ -1,8 +1,8 @@
 /** Pages of registered kernels and of finished benches: their addresses, and what they show. */
 import { join } from 'node:path';
-import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { layoutFaults } from '../support/accessibility.ts';
 import { noBrowser } from '../support/browser.ts';
 import { type Console, openConsole } from '../support/console.ts';
 import { everyNth } from '../support/tier.ts';
@@ -255,21 +255,14 @@ describe.skipIf(noBrowser !== undefined)(`pages of the lab in a browser ${noBrow
         const { page, idle, faults, close } = await host.view(path, { width, dark });
         await page.getByRole('heading', { level: 2 }).first().waitFor();
         await idle();
-        await page.evaluate(axe.source);
-        const results = await page.evaluate<AxeResults>('axe.run(document, { resultTypes: ["violations"] })');
-        const serious = results.violations
-          .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-          .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' | ')}`);
+        const found = await layoutFaults(page);
         const folder = process.env['LATHE_SHOTS'];
         if (folder)
           await page.screenshot({
             path: join(folder, `${kind}-${width}-${dark ? 'dark' : 'light'}.png`),
             fullPage: true,
           });
-        expect(serious).toEqual([]);
-        expect(
-          await page.evaluate(() => document.documentElement.scrollWidth - innerWidth),
-        ).toBeLessThanOrEqual(0);
+        expect(found).toEqual([]);
         expect(faults()).toEqual([]);
         await close();
       },

@@ -1,34 +1,16 @@
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { accessibilityFaults } from '../support/accessibility.ts';
 import { noBrowser, TestBrowser, type WatchedPage } from '../support/browser.ts';
-import { signIn } from '../support/console.ts';
+import { consoleViews, isProtectedView, signIn } from '../support/console.ts';
 import { buildHost, freshDataDir, type HostProcess, startScriptedHost } from '../support/host.ts';
 import { freePort } from '../support/local-server.ts';
 import { type OpenAiScript, scriptedOpenAi } from '../support/scripted-openai.ts';
 
 // Pages show what happens on the host without being asked to, and whether there is a host at all.
-
-const views = [
-  '',
-  'chat',
-  'models',
-  'lab',
-  'lab/kernels',
-  'lab/bench',
-  'lab/configs',
-  'tasks',
-  'pending',
-  'workflows',
-  'runs',
-  'sessions',
-  'observe',
-  'recorder',
-];
-const isProtected = (path: string) => ['observe', 'recorder'].includes(path);
 
 const model: OpenAiScript = ({ body: { messages } }) => {
   const prompt = messages.findLast(({ role }) => role === 'user')?.content ?? '';
@@ -139,14 +121,14 @@ describe.skipIf(noBrowser !== undefined)(`a live console ${noBrowser ?? ''}`, ()
   });
 
   it('sends few requests while nothing happens', async () => {
-    for (const path of views) {
+    for (const path of consoleViews) {
       const watched = await browser.page({ url: `${url}/icon.svg` });
       pages.push(watched);
       const { page } = watched;
       await page.clock.install();
       await page.goto(`${url}/console/${path}`);
       await page.getByRole('heading', { level: 1 }).waitFor();
-      if (isProtected(path)) await page.keyboard.press('Escape');
+      if (isProtectedView(path)) await page.keyboard.press('Escape');
       await watched.idle();
       const sent: string[] = [];
       page.on('request', (request) => sent.push(new URL(request.url()).pathname));
@@ -164,9 +146,9 @@ describe.skipIf(noBrowser !== undefined)(`a live console ${noBrowser ?? ''}`, ()
     const token = readFileSync(join(dataDir, 'bearer.token'), 'utf8').trim();
     const opened: [string, WatchedPage][] = [];
     // The config of the scripted lab is not a whole one.
-    for (const path of views.filter((one) => one !== 'lab/configs')) {
+    for (const path of consoleViews.filter((one) => one !== 'lab/configs')) {
       const watched = await view(path);
-      if (isProtected(path)) {
+      if (isProtectedView(path)) {
         await signIn(watched.page, token);
         await expect.poll(() => watched.page.getByRole('dialog').count()).toBe(0);
       }
@@ -192,12 +174,7 @@ describe.skipIf(noBrowser !== undefined)(`a live console ${noBrowser ?? ''}`, ()
         /^(?:ready|live|loaded|resident|running|queued|waiting|paused|active|accepted|stale|quarantined)$/,
       );
       expect([path, await claims.filter({ visible: true }).allTextContents()]).toEqual([path, []]);
-      await page.evaluate(axe.source);
-      const { violations } = await page.evaluate<AxeResults>(
-        'axe.run(document, { resultTypes: ["violations"] })',
-      );
-      const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
-      expect([path, serious.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)]).toEqual([path, []]);
+      expect([path, await accessibilityFaults(page)]).toEqual([path, []]);
     }
     await pageOf('').getByText('unknown', { exact: true }).first().waitFor();
     expect(await message.inputValue()).toBe('What I typed.');
@@ -206,7 +183,7 @@ describe.skipIf(noBrowser !== undefined)(`a live console ${noBrowser ?? ''}`, ()
     for (const [path, { page }] of opened) {
       await banner(page).waitFor({ state: 'detached' });
       // Sessions end with the process of the host.
-      if (isProtected(path)) {
+      if (isProtectedView(path)) {
         await signIn(page, token);
         await expect.poll(() => page.getByRole('dialog').count()).toBe(0);
       }

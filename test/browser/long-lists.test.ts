@@ -1,6 +1,6 @@
-import axe, { type AxeResults } from 'axe-core';
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { layoutFaults } from '../support/accessibility.ts';
 import { noBrowser, type PageOptions } from '../support/browser.ts';
 import { type Console, openConsole } from '../support/console.ts';
 
@@ -210,13 +210,7 @@ describe.skipIf(noBrowser !== undefined)(`lists of ${count} rows ${noBrowser ?? 
     const { page, box, table, close } = await opened(feed, { width, dark });
     await scrollTo(box, 30_000);
     await expect.poll(async () => Math.max(...(await rowIndexes(table)))).toBeGreaterThan(200);
-    await page.evaluate(axe.source);
-    const { violations } = await page.evaluate<AxeResults>(
-      'axe.run(document, { resultTypes: ["violations"] })',
-    );
-    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    expect(wide, 'pixels that the page is wider than the window').toBeLessThanOrEqual(0);
+    expect(await layoutFaults(page, 'all')).toEqual([]);
     await close();
   });
 });

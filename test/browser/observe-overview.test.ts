@@ -1,6 +1,6 @@
-import axe, { type AxeResults } from 'axe-core';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { layoutFaults } from '../support/accessibility.ts';
 import { noBrowser, type PageOptions, TestBrowser } from '../support/browser.ts';
 import { openConsole, signIn } from '../support/console.ts';
 import { driveCompletions, driveGateway, driveTasks, startWholeHost } from '../support/driven-host.ts';
@@ -227,13 +227,7 @@ describe.skipIf(noBrowser !== undefined)(`the overview of observe ${noBrowser ??
     }[name];
     const { page, idle, close } = await opened(path ?? '', { width, dark });
     await idle();
-    await page.evaluate(axe.source);
-    const { violations } = await page.evaluate<AxeResults>(
-      'axe.run(document, { resultTypes: ["violations"] })',
-    );
-    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    expect(wide, 'pixels that the page is wider than the window').toBeLessThanOrEqual(0);
+    expect(await layoutFaults(page, 'all')).toEqual([]);
     await close();
   });
 });

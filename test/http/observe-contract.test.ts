@@ -361,7 +361,7 @@ describeDatabases('the observe plane of a host', (databaseUrl, kind) => {
         expect.objectContaining({ name: 'fs_write' }),
       ]);
     const attempts = rows.filter((row) => row['kind'] === 'attempt');
-    // Of five requests, one was refused before a provider was asked.
+    // There were five requests; one was refused before a provider was asked.
     expect(attempts).toHaveLength(4);
     for (const { headers } of driven.gateway.answers.slice(0, 4))
       expect(attempts).toContainEqual(

@@ -5,6 +5,28 @@ import { expect } from 'vitest';
 import { type PageOptions, TestBrowser, type WatchedPage } from './browser.ts';
 import { buildHost, freshDataDir, startHost, startScriptedHost } from './host.ts';
 
+/** Paths of the views, below `/console/`. */
+export const consoleViews = [
+  '',
+  'chat',
+  'models',
+  'lab',
+  'lab/kernels',
+  'lab/bench',
+  'lab/configs',
+  'tasks',
+  'pending',
+  'workflows',
+  'runs',
+  'sessions',
+  'observe',
+  'observe/explore',
+  'recorder',
+];
+
+/** Whether a view needs the bearer token on loopback, too. */
+export const isProtectedView = (path: string): boolean => /^(?:observe|recorder)\b/.test(path);
+
 type View = Omit<PageOptions, 'url'>;
 
 interface Options {

@@ -85,8 +85,7 @@ export function useListFilter<Item>(
   const trimmed = textOf ? filter.trim() : '';
   const shown = useMemo(
     () => (trimmed === '' || !textOf ? items : items.filter((item) => matchesWords(textOf(item), trimmed))),
-    // `textOf` depends on nothing but its item.
-    // oxlint-disable-next-line react-hooks/exhaustive-deps
+    // oxlint-disable-next-line react-hooks/exhaustive-deps -- `textOf` is a new function at each render; what it reads changes with the items
     [items, trimmed],
   );
   const hasFilter = textOf !== undefined && (items.length > minFilteredLength || filter !== '');

@@ -49,8 +49,7 @@ export function useWindowedRows(of: {
   const isWindowed = count > maxUnwindowed;
   const focused = useRef<number>(undefined);
   const rowPx = useMeanHeight(scroller, isWindowed) ?? estimatePx;
-  // Its members are called while rendering, and nothing of them is passed to memoized components.
-  // oxlint-disable-next-line react/incompatible-library
+  // oxlint-disable-next-line react/incompatible-library -- nothing of it is passed to memoized components
   const virtualizer: Virtualizer<HTMLElement, HTMLElement> = useVirtualizer<HTMLElement, HTMLElement>({
     count,
     enabled: isWindowed,
