@@ -381,8 +381,14 @@ export async function startHost(options: Settings, version: string, cli: CliCont
         onFault,
       });
       listeners.push(operator);
-      gatewayAdminPort = operator.port;
-      onNotice(`gateway: the operator's page is http://127.0.0.1:${operator.port}/`);
+      const at = `http://127.0.0.1:${operator.port}`;
+      // Without a token nobody can sign in, so the console does not lead there.
+      if (adminTokens) gatewayAdminPort = operator.port;
+      onNotice(
+        adminTokens
+          ? `gateway: the operator's page is ${at}/`
+          : `gateway: metrics are on ${at}/metrics; the operator's page needs a token: --gateway-admin-token-file`,
+      );
     }
     const ready = async () => {
       if (model) {

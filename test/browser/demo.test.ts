@@ -151,16 +151,17 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
       expect(new URL(page.url()).search).toBe('');
       await page.getByLabel('Max tokens').fill('3');
       await page.getByLabel('System prompt').fill('Answer in one word.');
-      expect(new URL(page.url()).search).toBe('?system=Answer+in+one+word.&max_tokens=3');
+      await expect.poll(() => new URL(page.url()).search).toBe('?system=Answer+in+one+word.&max_tokens=3');
       const answer = await sendPrompt(page, goldenOf('parity gate').prompt);
       await expect.poll(() => answer.innerText()).toContain('Truncated: token limit reached.');
       await expect.poll(() => answer.innerText()).toContain('Decode: 3 tokens');
     });
 
     it('keeps chats over a reload, with the versions of edited messages and regenerated answers', async () => {
+      await page.evaluate(() => sessionStorage.setItem('lathe-demo-chat', 'new'));
       await page.goto(site.url);
       await isReady(page);
-      await page.getByRole('button', { name: 'New chat' }).click();
+      await page.getByText('No messages yet.').waitFor();
       const { prompt, text } = goldenOf('sum');
       await sendPrompt(page, prompt);
       await page.getByRole('button', { name: 'Regenerate' }).click();
@@ -245,7 +246,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     await kept.getByText('In use').waitFor();
     await isReady(page);
     const url = `${site.url}models/lathe-tiny-q8_0.gguf`;
-    expect(new URL(page.url()).searchParams.get('model')).toBe(url);
+    await expect.poll(() => new URL(page.url()).searchParams.get('model')).toBe(url);
     await expect.poll(() => kept.innerText()).toContain('3.8 MiB');
 
     await page.reload();
@@ -306,7 +307,7 @@ describe.skipIf(noBrowser !== undefined)(`the demo as a static site, below a pat
     );
     await alert.getByRole('button', { name: 'Load the embedded model' }).click();
     await isReady(page);
-    expect(new URL(page.url()).search).toBe('');
+    await expect.poll(() => new URL(page.url()).search).toBe('');
     await close();
   });
 

@@ -41,6 +41,16 @@ it('a host opens the operator listener on loopback, and says where it is', async
   expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
 });
 
+it('without a token it has metrics, and says what its page needs', async () => {
+  const host = startHost(['--port', '0', '--data-dir', freshDataDir(), '--gateway-admin-port', '0']);
+  onTestFinished(() => host.end());
+  const url = await host.url();
+  const [, admin = ''] =
+    /metrics are on (\S+)\/metrics; .*--gateway-admin-token-file/.exec(host.output.stderr) ?? [];
+  expect(await (await fetch(`${admin}/metrics`)).text()).toContain('lathe_gateway_info');
+  expect(await (await fetch(`${url}/host/v1/info`)).json()).not.toHaveProperty('gateway_admin_port');
+});
+
 it('a host without the option has none, and tokens need a listener', async () => {
   const host = startHost(['--port', '0', '--data-dir', freshDataDir()]);
   onTestFinished(() => host.end());
