@@ -23,7 +23,7 @@ export class SqliteLog {
     return this.#runningSync;
   }
 
-  /** Set while commits wait for a later sync; syncs them. */
+  /** Set while a running sync does not cover all commits; syncs the others. */
   flush: (() => Promise<void>) | undefined;
 
   /** Whether the last sync was fast enough to sync in this thread. */

@@ -117,6 +117,8 @@ class SqliteConnection implements Connection {
   /** Set when commits are synced to the disk in another thread. */
   readonly log: SqliteLog | undefined;
   #syncTimer: NodeJS.Timeout | undefined;
+  /** The sync that begins when the running one has ended. */
+  #nextSync: Promise<void> | undefined;
   /** A sync failed: earlier commits may be lost if the machine stops. */
   #isUnsure = false;
   readonly #isReadOnly: boolean;
@@ -206,12 +208,17 @@ class SqliteConnection implements Connection {
     try {
       this.#db.exec('commit');
       this.#transaction = undefined;
-      // A sync of earlier commits may be under way. If it fails, a later one succeeds without their data being on the disk.
-      if (sync !== 'later') await this.log?.runningSync?.catch(() => undefined);
-      if (this.#isUnsure) this.#checkpointAfterFailedSync('an earlier write failed');
-      else if (sync === 'later') this.#syncLogLater();
-      else if (sync === 'inline' && this.log?.isFast) this.#syncLogInline();
-      else await this.#syncLog();
+      if (this.#isUnsure) {
+        this.#checkpointAfterFailedSync('an earlier write failed');
+        return;
+      }
+      const isIdle = !this.log?.runningSync && !this.#nextSync;
+      if (sync === 'inline' && this.log?.isFast && isIdle) {
+        this.#syncLogInline();
+        return;
+      }
+      this.#syncLogLater();
+      if (sync !== 'later') await this.sync();
     } catch (error) {
       throw explainSqlite(error, this.#path);
     }
@@ -228,10 +235,25 @@ class SqliteConnection implements Connection {
   #syncLogLater(): void {
     const { log } = this;
     if (!log || log.flush) return;
-    log.flush = () => this.#syncLog();
+    log.flush = () => this.#flushLog();
     this.#syncTimer = setTimeout(() => {
       log.flush?.().catch(() => undefined);
     }, maxSyncDelayMs);
+  }
+
+  /**
+   * Syncs what was committed before the sync begins; one after the other. If a running sync failed, a second one at the same
+   * time would succeed without the data of the first being on the disk.
+   */
+  #flushLog(): Promise<void> {
+    this.#nextSync ??= (async () => {
+      await this.log?.runningSync?.catch(() => undefined);
+      this.#nextSync = undefined;
+      if (!this.#isUnsure) return await this.#syncLog();
+      this.#endSyncDelay();
+      this.#checkpointAfterFailedSync('an earlier write failed');
+    })();
+    return this.#nextSync;
   }
 
   /** A sync covers the commits that wait for one. */

@@ -91,6 +91,29 @@ describe("SQLite's commits, synced from another thread", () => {
     expect(found).toEqual([1]);
   });
 
+  it('are synced one after the other: those of one sync together, and none before its own', async () => {
+    const { log, insert, sync } = await opened();
+    const slow = slowed(log);
+    const done: number[] = [];
+    const note = (n: number) => () => done.push(n);
+    await insert(1, 'later');
+    const first = sync().then(note(1));
+    await later();
+    await insert(2, 'later');
+    const second = sync().then(note(2));
+    const third = insert(3).then(note(3));
+    await later();
+    expect({ done, requestedSyncs: slow.requestedSyncs }).toEqual({ done: [], requestedSyncs: 1 });
+    slow.go();
+    await first;
+    await later();
+    expect({ done, requestedSyncs: slow.requestedSyncs }).toEqual({ done: [1], requestedSyncs: 2 });
+    slow.go();
+    await Promise.all([second, third]);
+    expect(done.toSorted()).toEqual([1, 2, 3]);
+    expect(slow.requestedSyncs).toBe(2);
+  });
+
   it('are checkpointed into the database when the log cannot be synced', async () => {
     const { path, log, insert, read } = await opened();
     log.sync = () => Promise.reject(new Error('the disk is ill'));

@@ -1,10 +1,10 @@
-/** The result of one operation of a commit. */
-export type OperationOutcome<R> = { readonly value: R } | { readonly error: unknown };
+/** The result of one operation of a commit; a promise where the operation also waits for something after the commit. */
+export type OperationOutcome<R> = { readonly value: R | Promise<R> } | { readonly error: unknown };
 
 interface QueuedOperation<O, R> {
   readonly operation: O;
   readonly weight: number;
-  readonly resolve: (result: R) => void;
+  readonly resolve: (result: R | Promise<R>) => void;
   readonly reject: (error: unknown) => void;
 }
 

@@ -53,6 +53,27 @@ const maxCommitRetries = 3;
 /** Orphaned holds that are settled at once. */
 const recoverBatchSize = 500;
 
+/**
+ * Whether an operation is acknowledged only when it is on the disk. A hold need not be before its request is sent, only before
+ * something of the answer is: until then a crash of the machine costs the caller nothing. The claim of an idempotency key must
+ * be, since it allows the request.
+ */
+const isSyncedFirst = (operation: Operation): boolean =>
+  operation.kind !== 'reserve' || operation.bodyHash !== undefined;
+
+/** Runs work again whose outcome is unknown. */
+async function retryUnsure<T>(work: () => Promise<T>): Promise<T> {
+  let unsureError: unknown;
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'storage_unsure') unsureError = error;
+      if (unsureError !== error || attempt === maxCommitRetries) throw unsureError ?? error;
+    }
+  }
+}
+
 /** Opens the ledger of a store and settles orphaned holds, such as those of an earlier run on the same file. */
 export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   const ledger = new StoredLedger(options);
@@ -65,6 +86,7 @@ export async function openLedger(options: LedgerOptions): Promise<Ledger> {
   return ledger;
 }
 
+type Commit = Awaited<ReturnType<ReturnType<typeof createCommitter>>>;
 type FinishOperation = Operation & { readonly kind: 'finish' };
 type UnsettledOperation = Operation & { readonly kind: 'finish' | 'undo' };
 
@@ -84,6 +106,8 @@ class StoredLedger implements Ledger {
   readonly #timers: NodeJS.Timeout[] = [];
   /** Operations that failed and must not be lost, by request id. Retried with every heartbeat. */
   readonly #unsettled = new Map<string, UnsettledOperation>();
+  /** Syncs that operations wait for. */
+  readonly #syncing = new Set<Promise<void>>();
   /** Open holds of this gateway, by request id. */
   readonly #ownHolds = new Map<string, HoldRow>();
   /** Time of `Date.now()`, which advances while the machine sleeps. */
@@ -266,6 +290,7 @@ class StoredLedger implements Ledger {
   async #shutDown(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
     await this.#batcher.idle();
+    await Promise.allSettled(this.#syncing);
     try {
       await this.#retryUnsettled();
       // Without its row, holds that this gateway leaves open are orphaned at once, and other gateways settle them.
@@ -323,51 +348,60 @@ class StoredLedger implements Ledger {
     );
   }
 
-  async #commitMeasured(operations: readonly Operation[]) {
-    const startedAt = performance.now();
-    let isCommitted = false;
-    try {
-      const outcomes = await this.#commitWithRetry(operations);
-      isCommitted = true;
-      return outcomes;
-    } finally {
-      const ms = performance.now() - startedAt;
-      this.#onCommit({ operations: operations.length, ms, isCommitted });
-    }
-  }
-
-  async #commitWithRetry(
+  /** Commits the operations. The results of those that must be on the disk first are promises. */
+  async #commitMeasured(
     operations: readonly Operation[],
   ): Promise<readonly OperationOutcome<OperationResult>[]> {
+    const startedAt = performance.now();
+    const report = (isCommitted: boolean) =>
+      this.#onCommit({ operations: operations.length, ms: performance.now() - startedAt, isCommitted });
+    const isAlone = operations.length === 1 && this.#hasSingleCaller();
+    const needsSync = operations.some(isSyncedFirst);
+    let commit: Commit;
+    try {
+      commit = await this.#commitWithRetry(operations, needsSync && isAlone ? 'inline' : 'later');
+    } catch (error) {
+      report(false);
+      throw error;
+    }
+    const { outcomes, notices } = commit;
+    const finish = () => {
+      report(true);
+      for (const notice of notices) this.#onBudgetNotice(notice);
+    };
+    if (!needsSync || isAlone) {
+      finish();
+      return outcomes;
+    }
+    const synced = this.#syncWithRetry();
+    this.#syncing.add(synced);
+    void synced.then(finish, () => report(false)).finally(() => this.#syncing.delete(synced));
+    return outcomes.map((outcome, index) => {
+      const operation = operations[index];
+      const isWaiting = operation && isSyncedFirst(operation) && 'value' in outcome;
+      return isWaiting ? { value: synced.then(() => outcome.value) } : outcome;
+    });
+  }
+
+  async #commitWithRetry(operations: readonly Operation[], sync: CommitSync): Promise<Commit> {
     const isHeartbeatDue =
       Date.now() - this.#lastHeartbeatAt > 2 * this.#heartbeatMs ||
       operations.some(({ kind }) => kind === 'beat');
     const replica = isHeartbeatDue ? ownReplica(this.#store.replicaId) : undefined;
-    let unsureError: unknown;
-    for (let attempt = 0; ; attempt++) {
-      try {
-        const startedAt = Date.now();
-        const { outcomes, notices } = await this.#store.batch(
-          (connection) => this.#commit(connection, operations, replica),
-          this.#syncOf(operations),
-        );
-        if (replica) this.#lastHeartbeatAt = startedAt;
-        for (const notice of notices) this.#onBudgetNotice(notice);
-        return outcomes;
-      } catch (error) {
-        if (error instanceof StoreError && error.code === 'storage_unsure') unsureError = error;
-        if (unsureError !== error || attempt === maxCommitRetries) throw unsureError ?? error;
-      }
-    }
+    return await retryUnsure(async () => {
+      const startedAt = Date.now();
+      const commit = await this.#store.batch(
+        (connection) => this.#commit(connection, operations, replica),
+        sync,
+      );
+      if (replica) this.#lastHeartbeatAt = startedAt;
+      return commit;
+    });
   }
 
-  /**
-   * A hold need not be on the disk before its request is sent, only before something of the answer is: until then a crash of
-   * the machine costs the caller nothing. The claim of an idempotency key must be, since it allows the request.
-   */
-  #syncOf(operations: readonly Operation[]): CommitSync {
-    if (operations.every((one) => one.kind === 'reserve' && one.bodyHash === undefined)) return 'later';
-    return operations.length === 1 && this.#hasSingleCaller() ? 'inline' : 'background';
+  /** Resolves when what was committed is on the disk. Meanwhile the next commit is made. */
+  #syncWithRetry(): Promise<void> {
+    return retryUnsure(() => this.#store.sync());
   }
 
   /** Whether at most one request is open, so that waiting for others to share a commit would only cost time. */
