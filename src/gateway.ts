@@ -5,11 +5,13 @@ import process from 'node:process';
 import { packageRoot } from './platform/node-package.ts';
 import { hasControllingTerminal } from './platform/controlling-terminal.ts';
 import { webBuildFiles } from './platform/web-build.ts';
-import { restartUnderCurrentNode } from './platform/node-restart.ts';
+import { restartUnderCurrentNode, restartWithFlags } from './platform/node-restart.ts';
 
 // The gateway's composition root. As in host.ts, only this file reads argv and the environment, and everything else is
 // imported after the restart.
 await restartUnderCurrentNode();
+// MiB, of two halves: what many requests at once allocate does not survive a collection of a young generation of this size.
+if (process.argv.includes('serve', 2)) restartWithFlags({ '--max-semi-space-size': '128' });
 const { gatewayMain } = await import('./gateway/cli/main.ts');
 
 // The reader of a pipe may exit (`| head`): ignore EPIPE.

@@ -68,3 +68,24 @@ export const restartUnderCurrentNode = async (): Promise<void> => {
   const [node, flags] = choice.action === 'stay' ? [process.execPath, process.execArgv] : [choice.node, []];
   process.exit(await runInForeground(node, [...flags, ...process.argv.slice(1)], { ownSession: true }));
 };
+
+/**
+ * Replaces this process, under the same pid, by one with V8 flags that take effect only at the start. A flag that is set already
+ * stays. Does nothing where the system has no such call, or where the parent has an IPC channel, which would be lost.
+ */
+export function restartWithFlags(flags: Readonly<Record<string, string>>): void {
+  const given = [...process.execArgv, ...(process.env['NODE_OPTIONS'] ?? '').split(' ')];
+  const isGiven = (name: string) => given.some((word) => word.replaceAll('_', '-').startsWith(name));
+  const missing = Object.entries(flags).filter(([name]) => !isGiven(name));
+  if (missing.length === 0 || process.platform === 'win32' || process.connected) return;
+  const words = missing.map(([name, value]) => `${name}=${value}`);
+  try {
+    process.execve?.(
+      process.execPath,
+      [process.execPath, ...words, ...process.execArgv, ...process.argv.slice(1)],
+      process.env,
+    );
+  } catch {
+    // Node's permission model forbids it: the program runs without them.
+  }
+}

@@ -99,10 +99,12 @@ export function createDialect(kind: Database['kind'], connections: ConnectionPoo
 }
 
 /** Replaces NUL in texts with U+FFFD, because PostgreSQL cannot store it. */
-export const toStorableParameters = (parameters: readonly unknown[]): unknown[] =>
-  parameters.map((value) =>
-    typeof value === 'string' && value.includes('\0') ? value.replaceAll('\0', '\uFFFD') : value,
-  );
+export const toStorableParameters = (parameters: readonly unknown[]): readonly unknown[] =>
+  parameters.some(hasNul)
+    ? parameters.map((value) => (hasNul(value) ? value.replaceAll('\0', '\uFFFD') : value))
+    : parameters;
+
+const hasNul = (value: unknown): value is string => typeof value === 'string' && value.includes('\0');
 
 /** Streaming is not supported: long lists are read in batches, so that a slow reader holds no connection. */
 export const rejectStreaming = (): never => {

@@ -193,7 +193,7 @@ class PostgresConnection implements Connection {
   async run<R>(sql: string, parameters: readonly unknown[]): Promise<QueryResult<R>> {
     const { command, rowCount, rows } = await this.#query(
       sql,
-      toStorableParameters(parameters),
+      [...toStorableParameters(parameters)],
       this.#statementNameOf(sql),
     );
     const changes = command !== 'SELECT' && rowCount !== null;

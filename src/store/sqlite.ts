@@ -174,7 +174,7 @@ class SqliteConnection implements Connection {
 
   #run<R>(sql: string, parameters: readonly unknown[]): QueryResult<R> {
     const { statement, isQuery } = this.#prepareStatement(sql);
-    const values = toStorableParameters(parameters) as SQLInputValue[];
+    const values = toStorableParameters(parameters) as readonly SQLInputValue[];
     if (isQuery) return { rows: statement.all(...values) as R[] };
     const { changes, lastInsertRowid } = statement.run(...values);
     return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) };

@@ -95,11 +95,11 @@ export class Catalog {
     const found = await this.#find(requested, options);
     if (!found) throw await this.#notFound(requested, options);
     const { model, isAlias } = found;
-    const chain = [
-      found,
-      ...(await this.#requestFallbacks(options)),
-      ...(await this.#configuredFallbacks(model, options)),
-    ];
+    // Most requests have no fallbacks, and each `await` costs a turn of the microtask queue.
+    const chain = [found];
+    if (options.fallbacks.length > 0) chain.push(...(await this.#requestFallbacks(options)));
+    if (this.#config.fallbacks.has(model.id))
+      chain.push(...(await this.#configuredFallbacks(model, options)));
     const distinct = chain.filter(
       (one, place) => chain.findIndex((other) => other.model.id === one.model.id) === place,
     );

@@ -42,8 +42,9 @@ export function costOf(price: Price, usage: Usage): Cost {
     { item: 'audio_output', tokens: usage.audioOutput, rate: rates.audioOutput },
     { item: 'image_output', tokens: usage.imageOutput, rate: rates.imageOutput },
   ]);
-  const calls = hostedTools.flatMap((tool): Part[] => {
-    const count = billedTokens(usage.hostedCalls?.[tool] ?? 0);
+  const { hostedCalls } = usage;
+  const calls = (hostedCalls ? hostedTools : []).flatMap((tool): Part[] => {
+    const count = billedTokens(hostedCalls?.[tool] ?? 0);
     const perCall = price.hostedTools?.perCall[tool];
     return count === 0n || perCall === undefined
       ? []
@@ -104,11 +105,12 @@ function splitRounded(parts: readonly Part[]): Cost {
     remainder: part.pico % picoPerNano,
   }));
   let unassigned = whole.reduce((rest, { cost }) => rest - cost, total);
-  for (const one of [...whole].sort((a, b) => Number(b.remainder - a.remainder))) {
-    if (unassigned === 0n) break;
-    one.cost += 1n;
-    unassigned -= 1n;
-  }
+  if (unassigned > 0n)
+    for (const one of whole.toSorted((a, b) => Number(b.remainder - a.remainder))) {
+      if (unassigned === 0n) break;
+      one.cost += 1n;
+      unassigned -= 1n;
+    }
   const components = { fresh: 0n, cache_write: 0n, cache_read: 0n, output: 0n, tools: 0n };
   for (const { part, cost } of whole) components[part.component] += cost;
   const lines = whole.flatMap(({ part: { item, quantity = 0 }, cost }): CostLine[] =>

@@ -103,9 +103,10 @@ export function recordAnswer(
   { recordedEvents = [], finishReason, usage }: AnswerTally,
 ): void {
   if (!span) return;
-  for (const [, answer] of Map.groupBy(recordedEvents, ({ choice = 0 }) => choice))
-    for (const { role, text, name } of transcriptEntriesOf(answer))
-      span.addTranscriptEntry(role, () => text, name);
+  if (recordedEvents.length > 0)
+    for (const [, answer] of Map.groupBy(recordedEvents, ({ choice = 0 }) => choice))
+      for (const { role, text, name } of transcriptEntriesOf(answer))
+        span.addTranscriptEntry(role, () => text, name);
   if (finishReason === undefined) return;
   span.attributes.finish = finishReason;
   if (!usage) return;

@@ -147,4 +147,5 @@ const encode = (rows: readonly Readonly<Record<string, string | bigint | null>>[
 const toStorable = (value: unknown): unknown => (typeof value === 'string' ? toStorableText(value) : value);
 
 /** Makes a text storable: PostgreSQL rejects NUL and lone surrogates, also as JSON escapes. They become U+FFFD. */
-export const toStorableText = (text: string): string => text.toWellFormed().replaceAll('\0', '\uFFFD');
+export const toStorableText = (text: string): string =>
+  text.includes('\0') ? text.toWellFormed().replaceAll('\0', '\uFFFD') : text.toWellFormed();

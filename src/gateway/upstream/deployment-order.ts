@@ -17,6 +17,7 @@ export interface OrderFacts {
 
 /** Sorts the deployments of each model by its routing. Other candidates keep their places. */
 export function orderCandidates(candidates: readonly Candidate[], facts: OrderFacts): Candidate[] {
+  if (candidates.length < 2) return [...candidates];
   let prefixHash: number | undefined;
   const prefixHashOf = () => (prefixHash ??= hashPrefix(facts.prefix));
   return groupByModel(candidates).flatMap((group) =>
@@ -25,7 +26,8 @@ export function orderCandidates(candidates: readonly Candidate[], facts: OrderFa
 }
 
 /** Splits candidates into models: the deployments of a model are together. */
-export function groupByModel(candidates: readonly Candidate[]): Candidate[][] {
+export function groupByModel(candidates: readonly Candidate[]): readonly (readonly Candidate[])[] {
+  if (candidates.length < 2) return candidates.length === 0 ? [] : [candidates];
   const groups = Map.groupBy(candidates, (candidate) => (candidate.route ? candidate.model.id : candidate));
   return [...groups.values()];
 }

@@ -162,8 +162,16 @@ interface OperatorState {
 const localProvider = 'local';
 
 /** States are kept per model, because one may fail while others work, and per credential and base URL. */
-const operatorKey = ({ provider, upstream, id }: Model): string =>
-  `${provider.id} ${upstream} ${id} ${provider.baseUrls.join(' ')} ${hash('sha256', provider.apiKey ?? '')}`;
+const operatorKey = (model: Model): string => {
+  const known = operatorKeys.get(model);
+  if (known !== undefined) return known;
+  const { provider, upstream, id } = model;
+  const key = `${provider.id} ${upstream} ${id} ${provider.baseUrls.join(' ')} ${hash('sha256', provider.apiKey ?? '')}`;
+  operatorKeys.set(model, key);
+  return key;
+};
+/** Keys that were made: models never change, a reload replaces them. */
+const operatorKeys = new WeakMap<Model, string>();
 const callerKey = (
   { upstream, id }: Model,
   { provider, baseUrl = '', apiKey }: Extract<Candidate['credential'], { kind: 'byok' }>,
