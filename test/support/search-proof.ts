@@ -126,9 +126,15 @@ export async function proveSearch(model: readonly string[], budget: string): Pro
     );
     const url = await open(freshDataDir());
     const args = [
-      ...['search', 'norm_gated_matvec', '--bind', 'layers.*.ffn.norm_gate_up_act', '--name', 'found'],
-      ...['--journal', at('found.jsonl'), '--budget', budget, '--force', '--url', url],
-      ...['--command', `${process.execPath} ${at('proposer.mjs')}`],
+      'search',
+      'norm_gated_matvec',
+      '--bind=layers.*.ffn.norm_gate_up_act',
+      '--name=found',
+      `--journal=${at('found.jsonl')}`,
+      `--budget=${budget}`,
+      '--force',
+      `--url=${url}`,
+      `--command=${process.execPath} ${at('proposer.mjs')}`,
     ];
     const journal = (): readonly Entry[] => {
       try {
@@ -156,7 +162,7 @@ export async function proveSearch(model: readonly string[], budget: string): Pro
       await closed;
       if (begun(idea) !== 1) throw new Error(`the search ended before it tried '${idea}'`);
     }
-    const search = await lab([...args]);
+    const search = await lab(args);
     const entries = journal();
     const attempts = entries.flatMap((one): ProvenAttempt[] => {
       if (one.type !== 'ended' || one.verdict === undefined) return [];
