@@ -375,7 +375,10 @@ class StoredLedger implements Ledger {
     }
     const synced = this.#syncWithRetry();
     this.#syncing.add(synced);
-    void synced.then(finish, () => report(false)).finally(() => this.#syncing.delete(synced));
+    void synced
+      .then(finish, () => report(false))
+      .catch((error: unknown) => this.#onFault(`A notice of a budget failed: ${errorMessage(error)}`))
+      .finally(() => this.#syncing.delete(synced));
     return outcomes.map((outcome, index) => {
       const operation = operations[index];
       const isWaiting = operation && isSyncedFirst(operation) && 'value' in outcome;
