@@ -42,16 +42,24 @@ const report: Record<string, unknown> = {
 };
 
 const rates: Record<string, Record<string, unknown>> = {};
+/** Requests/s of each round: the contestants of a round saw about the same machine. */
+const rounds: Record<string, Record<string, number[]>> = {};
 for (const stream of [false, true]) {
   const kind = stream ? 'streamed' : 'buffered';
-  // Warm-up, then three alternating rounds; the median is reported.
+  // Warm-up, then five alternating rounds; the median is reported.
   for (const one of all) await throughput(one, stream, 3);
   const figuresOf = new Map<Contestant, Throughput[]>(all.map((one) => [one, []]));
-  for (let count = 0; count < 3; count += 1)
-    for (const [one, figures] of figuresOf) figures.push(await throughput(one, stream, 6));
+  for (let count = 0; count < 5; count += 1)
+    for (const [one, figures] of figuresOf) figures.push(await throughput(one, stream, 3));
+  rounds[kind] = Object.fromEntries(
+    [...figuresOf].map(([one, figures]) => [
+      one.name,
+      figures.map(({ requestsPerSecond }) => round(requestsPerSecond, 0)),
+    ]),
+  );
   rates[kind] = Object.fromEntries(
     [...figuresOf].map(([one, figures]) => {
-      const middle = [...figures].sort((a, b) => a.requestsPerSecond - b.requestsPerSecond)[1];
+      const middle = [...figures].sort((a, b) => a.requestsPerSecond - b.requestsPerSecond)[2];
       const failures = figures.reduce((sum, figure) => sum + figure.failures, 0);
       return [
         one.name,
@@ -67,6 +75,7 @@ for (const stream of [false, true]) {
   );
 }
 report['throughput, 64 connections'] = rates;
+report['requests/s of each round, in turn'] = rounds;
 
 const summary = (times: number[][]) => {
   const [base = []] = times;
