@@ -3,7 +3,7 @@ import { honestIdeas, proveSearch } from '../support/search-proof.ts';
 
 // The decisions of a search are tested against a scripted lab in lab-search.test.ts.
 it('a search on a real host keeps the best honest kernel, through crashes and kills', async () => {
-  const proof = await proveSearch([], '4m');
+  const proof = await proveSearch([], '8m');
   const verdictOf = (idea: string) =>
     proof.attempts.filter((one) => one.by === 'command' && one.idea === idea).map(({ verdict }) => verdict);
   for (const idea of [
