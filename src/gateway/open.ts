@@ -212,7 +212,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
         healthOf: (model) => router.healthOf(model),
         disabled,
         changeLog,
-        clearCache: (accountId) => clearCache({ store, changeLog }, accountId),
+        clearCache: (accountId) => clearCache(changeLog, accountId),
       },
       ...(reloader ? { reload: () => reloader.reload() } : {}),
       async close(graceMs) {

@@ -2,7 +2,7 @@
 import { appendFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
+import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshSqlite } from '../support/databases.ts';
 import { wires } from '../support/gateway/asks.ts';
@@ -270,7 +270,7 @@ describe('webhook test', () => {
     let status = 204;
     const server = await serve((request, response) => {
       void (async () => {
-        const content = await text(request);
+        const content = await textOf(request);
         received.push(webhookFault(request.headers, content, secret) ?? JSON.parse(content));
         response.writeHead(status).end();
       })();

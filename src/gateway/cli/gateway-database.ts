@@ -31,7 +31,7 @@ export async function openGatewayDatabase({
     return {
       ledger,
       credentials,
-      clearCache: (accountId) => clearCache({ store, changeLog: new ChangeLog(store, actor) }, accountId),
+      clearCache: (accountId) => clearCache(new ChangeLog(store, actor), accountId),
       async close() {
         await ledger.close();
         await store.close();

@@ -104,7 +104,7 @@ export interface GatewayDatabase {
   readonly ledger: Ledger;
   readonly credentials: CredentialAdmin;
   /** Removes stored answers. @param accountId undefined: of all accounts @returns how many */
-  clearCache(accountId: string | undefined): Promise<number>;
+  readonly clearCache: (accountId: string | undefined) => Promise<number>;
   close(): Promise<void>;
 }
 
