@@ -139,7 +139,7 @@ describe('measuring', () => {
     });
     expect(outcome.complete).toBe(false);
     expect(Object.keys(tuning.times)).toHaveLength(1);
-    expect(isMeasured({ gpu }, graph, weights.stacks, tuning)).toBe(false);
+    expect(await isMeasured({ gpu, memory, pipelines }, graph, weights.stacks, tuning)).toBe(false);
     destroy();
     gpu.device.destroy();
   });

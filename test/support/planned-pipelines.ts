@@ -1,13 +1,19 @@
 /** Plans models without a device, for every adapter, and collects the pipelines that the plans ask for. */
+import { expect } from 'vitest';
 import { globals } from 'webgpu';
 import { type Variant, variantKey } from '../../kernels/assemble.ts';
+import { wideTileOptions } from '../../kernels/attention-choices.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import { cartesianProduct, type Kernel, subgroupSizes } from '../../kernels/define.ts';
 import { type MatmulFamily, matmulFamilies } from '../../kernels/matmul.ts';
+import { attentionLayers, defaultTiling } from '../../src/engine/execution/attention-tiling.ts';
+import type { PlanContext } from '../../src/engine/execution/plan-context.ts';
 import { makePlan, fuseUnits, vectorsOf } from '../../src/engine/execution/plan.ts';
 import { streamedRowsOf } from '../../src/engine/execution/streamed-rows.ts';
 import {
   type ChosenMatmul,
+  type KernelOption,
+  type KernelTimes,
   optionKey,
   type ProductShape,
   Tuning,
@@ -194,8 +200,23 @@ async function gpuOf(traits: AdapterTraits): Promise<Gpu> {
   return await openGpu(adapter as unknown as GPUAdapter, 'none');
 }
 
-/** A tuning that chooses every option that some measurements on some adapter choose, with `--exact` and without. */
+/** Most variants of a kernel that measurements choose among. */
+const maxVariants = 4;
+
+/** A tuning that chooses every option of a product that some measurements choose, and the nth variant of other kernels. */
 class EveryTuning extends Tuning {
+  readonly #nth: number;
+
+  constructor(times: KernelTimes, limits: ConstructorParameters<typeof Tuning>[1], nth = 0) {
+    super(times, limits);
+    this.#nth = nth;
+  }
+
+  override variant<O extends KernelOption>(_: string, __: readonly string[], options: readonly O[]): O {
+    expect(options.length).toBeLessThanOrEqual(maxVariants);
+    return (options[this.#nth] ?? options[0]) as O;
+  }
+
   readonly #chosen = new Map<string, ChosenMatmul[]>();
 
   /** Options depend on the format, and measurements on nothing else here. */
@@ -303,11 +324,11 @@ export async function planOn(
   } as unknown as PipelineCache;
   const units = bindUnits(graph, bindings, unfused);
   for (const family of matmulFamilies(gpu.caps, true)) {
-    const fusedOps = fuseUnits({ gpu, tuning: new EveryTuning({}) }, { ...graph, units }, family, stacks);
+    const fusedOps = fuseUnits({ gpu, tuning: new EveryTuning({}, {}) }, { ...graph, units }, family, stacks);
     const vectors = new Map([...vectorsOf(fusedOps).keys()].map((key) => [key, pool.storage(key, 0)]));
     // Without f16, experts run on other kernels.
     for (const f16 of graph.shape.experts ? [true, false] : [true]) {
-      await makePlan({
+      const context: PlanContext = {
         gpu,
         pipelines: recorder,
         graph,
@@ -317,7 +338,19 @@ export async function planOn(
         family,
         tuning: new EveryTuning({}, { int8: f16, f16 }),
         pool,
-      });
+      };
+      await makePlan(context);
+      if (!f16) continue;
+      const measuredOps = fusedOps.filter(({ unit }) => unit.op !== 'matmul' && unit.op !== 'expert_matmul');
+      const tiles = wideTileOptions(attentionLayers(graph.shape));
+      for (let nth = 1; nth < maxVariants; nth++) {
+        await makePlan({
+          ...context,
+          fusedOps: measuredOps,
+          tuning: new EveryTuning({}, { int8: f16, f16 }, nth),
+          tiling: { ...defaultTiling(memory), tileTokens: tiles[nth] ?? memory.tileTokens },
+        });
+      }
     }
     // Measurements run without flags.
     for (const { format } of [...stacks.values()].flatMap(({ parts }) => parts)) {
