@@ -82,10 +82,15 @@ function headGroup({ heads, kvHeads, headDim }: AttentionModel, tile: number): n
  * Tokens of a wide tile that suit all of a model's layers, the default first: as many heads as share a key, or as many tokens as
  * a workgroup has room for, with fewer heads. A row has the same bits in all of them.
  */
-export function wideTileOptions(layers: readonly AttentionModel[]): readonly number[] {
+export function wideTileOptions(
+  { software }: Pick<AdapterCaps, 'software'>,
+  layers: readonly AttentionModel[],
+): readonly number[] {
   const least = Math.min(...layers.map((layer) => attentionTile(layer).tile));
   const most = Math.min(...layers.map(({ headDim }) => maxQueries(headDim)));
-  return [...new Set([least, most])];
+  // As many queries for each key take about as long there, and compiling a second kernel takes a second.
+  const isFull = layers.every((layer) => headGroup(layer, least) * least === maxQueries(layer.headDim));
+  return software && isFull ? [least] : [...new Set([least, most])];
 }
 
 /** Subgroup lanes that attention uses; 0 if it cannot use subgroups. */

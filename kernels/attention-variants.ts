@@ -143,7 +143,7 @@ const wideVariantsOf = (list: readonly HeadShape[], maxModes = 2) =>
       windowsOf(shape)
         .slice(-maxModes)
         .flatMap((window) =>
-          (maxTile === undefined ? wideTileOptions([modelOf(shape)]) : [maxTile, 4]).map((tile) =>
+          (maxTile === undefined ? wideTileOptions(caps, [modelOf(shape)]) : [maxTile, 4]).map((tile) =>
             chooseWideAttention(caps, modelOf(shape), { window, sinks, tile }),
           ),
         ),

@@ -23,6 +23,8 @@ import { BufferPool } from '../../src/engine/gpu/buffers.ts';
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
 import type { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
 import { type Binding, bindUnits, type LabKernel } from '../../src/engine/graph/bindings.ts';
+import type { FusedOp } from '../../src/engine/graph/fusion.ts';
+import { type Graph, layerShape } from '../../src/engine/graph/graph.ts';
 import { stackKey } from '../../src/engine/graph/stack-key.ts';
 import { stacksOf, WeightLoader } from '../../src/engine/loading/weights.ts';
 import { chooseCapacity } from '../../src/engine/memory/capacity.ts';
@@ -246,6 +248,31 @@ function everyChoice(family: MatmulFamily, product: ProductShape, unbounded: boo
   return [...chosen.values()];
 }
 
+const measuredNames = /norm$|^norm_add$|^attention$|^sample$|^logprobs$/;
+
+/** The ops whose kernels measurements choose, apart from products: one of those that differ only in names. */
+function distinctMeasuredOps(fusedOps: readonly FusedOp[], { shape }: Graph): FusedOp[] {
+  const distinct = new Map<string, FusedOp>();
+  for (const fusedOp of fusedOps) {
+    const { unit } = fusedOp;
+    if (!measuredNames.test(unit.op)) continue;
+    const { window, sinks, sampled, rope, heads } = unit as Partial<Record<string, unknown>>;
+    const { headNorms, sumNormWeight, appliesRope, writesCache, promptOnly } = fusedOp;
+    const traits = [
+      window,
+      sinks !== undefined,
+      sampled,
+      rope,
+      heads,
+      headNorms?.length,
+      sumNormWeight !== undefined,
+    ];
+    const layer = layerShape(shape, unit.nodes[0]?.layer);
+    distinct.set(JSON.stringify([unit.op, layer, appliesRope, writesCache, promptOnly, ...traits]), fusedOp);
+  }
+  return [...distinct.values()];
+}
+
 /** A pipeline that a plan asked for. */
 export interface PlannedPipeline {
   readonly kernel: Kernel<Variant, never>;
@@ -277,13 +304,12 @@ const labKernel = (op: string): LabKernel => ({
 });
 const unfused = new Map(['add', 'rope', 'kv_write'].map((op) => [op, labKernel(op)]));
 
-/** Plans a model in each kernel family of an adapter, with every choice of tuning. */
-export async function planOn(
-  pipelines: PlannedPipelines,
+/** Memory and weights of a model on an adapter that allocates nothing. */
+export async function placedOn(
   { name, file: original, graph }: PlannedModel,
   traits: AdapterTraits,
-  { context, targets = [] }: PlanOptions = {},
-): Promise<void> {
+  context?: number,
+) {
   const gpu = await gpuOf(traits);
   const { software } = gpu.caps;
   const file = withTensorViews(original, graph.views);
@@ -307,6 +333,18 @@ export async function planOn(
   const loader = new WeightLoader(file, pool, { maxBindingBytes: binding, onBytes: () => {} });
   const stacks = new Map(stacksOf(graph).map((names) => [stackKey(names), loader.allocate(names)]));
   const streamed = streamedRowsOf(file, graph, pool, capacity);
+  return { gpu, graph, pool, memory, stacks, streamed };
+}
+
+/** Plans a model in each kernel family of an adapter, with every choice of tuning. */
+export async function planOn(
+  pipelines: PlannedPipelines,
+  model: PlannedModel,
+  traits: AdapterTraits,
+  { context, targets = [] }: PlanOptions = {},
+): Promise<void> {
+  const { name } = model;
+  const { gpu, graph, pool, memory, stacks, streamed } = await placedOn(model, traits, context);
   const bindings = targets.map(({ id, op }): Binding => ({ target: id, kernel: labKernel(op) }));
   const by = `${name} on ${traits.name}${context === undefined ? '' : `, a context of ${context}`}${targets
     .map(({ id }) => `, lab kernel at ${id}`)
@@ -341,8 +379,8 @@ export async function planOn(
       };
       await makePlan(context);
       if (!f16) continue;
-      const measuredOps = fusedOps.filter(({ unit }) => unit.op !== 'matmul' && unit.op !== 'expert_matmul');
-      const tiles = wideTileOptions(attentionLayers(graph.shape));
+      const measuredOps = distinctMeasuredOps(fusedOps, graph);
+      const tiles = wideTileOptions(gpu.caps, attentionLayers(graph.shape));
       for (let nth = 1; nth < maxVariants; nth++) {
         await makePlan({
           ...context,

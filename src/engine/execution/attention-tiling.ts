@@ -1,5 +1,6 @@
 /** How attention divides its work: tokens of a prompt in a tile, and parts of long contexts that are decoded. */
 import { wideTileOptions } from '../../../kernels/attention-choices.ts';
+import type { Gpu } from '../gpu/device.ts';
 import { layerShape, type LayerShape, type Shape } from '../graph/graph.ts';
 import type { Memory } from '../memory/memory.ts';
 import type { AttentionTiling, ContextSplit } from './step.ts';
@@ -72,10 +73,22 @@ export function measuredPrompts({ capacity }: TiledMemory): { rows: number; firs
 export const promptName = ({ rows, first }: { rows: number; first: number }): string =>
   `${rows} rows from ${first}`;
 
+/** For notices: `prompts in tiles of 8, contexts in parts of 256 from 2048, of 1024 from 8192`. */
+export function describeTiling({ tileTokens, splits }: AttentionTiling, { capacity }: TiledMemory): string {
+  const used = splits.filter(({ from }) => from < capacity.context);
+  const parts = used.map(({ from, tokens }) => `of ${tokens} from ${from}`).join(', ');
+  return `prompts in tiles of ${tileTokens}, contexts ${used.length > 0 ? `in parts ${parts}` : 'whole'}`;
+}
+
 /** The fastest tiling by the measurements of a model's layers. */
-export function fastestTiling(tuning: Tuning, shape: Shape, memory: TiledMemory): AttentionTiling {
+export function fastestTiling(
+  { caps }: Pick<Gpu, 'caps'>,
+  shape: Shape,
+  memory: TiledMemory,
+  tuning: Tuning,
+): AttentionTiling {
   const heads = attentionLayers(shape).map(headsOf);
-  const tiles = wideTileOptions(attentionLayers(shape));
+  const tiles = wideTileOptions(caps, attentionLayers(shape));
   const wideKeys = heads.flatMap((one) =>
     measuredPrompts(memory).map((prompt) => stepKey(wideSubject(one), promptName(prompt))),
   );

@@ -28,8 +28,8 @@ export interface Measurement {
   /** Key of the recorded times. */
   readonly key: string;
   readonly candidates: readonly Candidate[];
-  /** Writes the inputs, and NaN to outputs that are only written. */
-  fill(): void;
+  /** Writes the inputs before the first candidate runs, and before each one NaN to an output that is only written. */
+  fill(isFirst: boolean): void;
   readonly output: { readonly buffer: GPUBuffer; readonly words: number };
   /** Whether outputs agree. */
   isNear(actual: Float32Array, expected: Float32Array): boolean;
@@ -54,11 +54,13 @@ export async function measureCandidates(
 ): Promise<number> {
   const runs: { candidate: Candidate; encode: Encode; best: number }[] = [];
   let expected: Float32Array | undefined;
+  let isFirst = true;
   for (const candidate of candidates) {
     // A kernel that the driver rejects, or that gives wrong results, must neither abort start-up nor be selected.
     try {
       const encode = await candidate.prepare();
-      fill();
+      fill(isFirst);
+      isFirst = false;
       candidate.write?.();
       await bench.time(encode); // may compile
       const actual = await bench.read(output.buffer, output.words);

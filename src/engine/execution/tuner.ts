@@ -208,9 +208,11 @@ function productMeasurement(context: TunerContext, { task, upTo, candidates }: P
         prepare: () => encoderFor(context, task, tokens, option),
       }),
     ),
-    fill() {
-      queue.writeBuffer(memory.step, 0, new Uint32Array([tokens, tokens, 0, isDecode ? tokens : 0]));
-      queue.writeBuffer(memory.buffers[unit.from], 0, sawtooth(tokens * part.blocks * 32));
+    fill(isFirst) {
+      if (isFirst) {
+        queue.writeBuffer(memory.step, 0, new Uint32Array([tokens, tokens, 0, isDecode ? tokens : 0]));
+        queue.writeBuffer(memory.buffers[unit.from], 0, sawtooth(tokens * part.blocks * 32));
+      }
       queue.writeBuffer(buffer, 0, new Float32Array(words).fill(Number.NaN));
     },
     output: { buffer, words },

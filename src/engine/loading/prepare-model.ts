@@ -9,7 +9,7 @@ import type { Gpu } from '../gpu/device.ts';
 import { PipelineCache } from '../gpu/pipelines.ts';
 import type { Graph } from '../graph/graph.ts';
 import { allocateMemory, type Capacity, type Memory } from '../memory/memory.ts';
-import { fastestTiling } from '../execution/attention-tiling.ts';
+import { attentionLayers, describeTiling, fastestTiling } from '../execution/attention-tiling.ts';
 import { vectorsOf, fuseUnits } from '../execution/plan.ts';
 import type { Weights } from '../execution/plan-context.ts';
 import type { Store, WgslSources } from '../platform.ts';
@@ -141,7 +141,7 @@ export async function prepareModel(options: LoadOptions): Promise<PreparedModel>
       const family = familyOf({ gpu }, stacks, tuning);
       const fusedOps = fuseUnits({ gpu, tuning }, graph, family, stacks);
       await loadVectors(fusedOps);
-      const tiling = fastestTiling(tuning, graph.shape, memory);
+      const tiling = fastestTiling(gpu, graph.shape, memory, tuning);
       return { ...common, family, tuning, fusedOps, tiling };
     };
     const common = {
@@ -220,9 +220,14 @@ async function loadTuning(
   });
   const seconds = ((now() - start) / 1000).toFixed(1);
   const family = familyOf(context, stacks, tuning).name;
+  const { memory } = context;
+  const tiling =
+    attentionLayers(graph.shape).length > 0
+      ? `; ${describeTiling(fastestTiling(gpu, graph.shape, memory, tuning), memory)}`
+      : '';
   const repeatNote = complete ? 'once' : 'the rest at the next start';
   onNotice?.(
-    `measured ${measured} kernels on ${gpu.facts.description} in ${seconds} s, ${repeatNote}: ${family}`,
+    `measured ${measured} kernels on ${gpu.facts.description} in ${seconds} s, ${repeatNote}: ${family}${tiling}`,
   );
   await saveTimes(store, key, tuning.times).catch((error: unknown) =>
     onNotice?.(`measurements could not be saved, the next start measures again: ${String(error)}`),

@@ -169,7 +169,7 @@ async function planAttention(
         params,
         { ...buffers, tiles: wideTiles, out },
       );
-    const tiles = wideTileOptions(attentionLayers(graph.shape));
+    const tiles = wideTileOptions(context.gpu.caps, attentionLayers(graph.shape));
     if (tiles.length > 1 && !mode.window) {
       collect?.({
         subject: wideSubject(headsName),
