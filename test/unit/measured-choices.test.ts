@@ -268,6 +268,11 @@ describe('on a software adapter', () => {
       expect.arrayContaining(['attention of prompts', 'split attention']),
     );
     expect(new Set((await choices()).map(({ subject }) => subject.split(',')[0])).size).toBe(2);
+    // Four heads with two tokens each fill a workgroup, as one head with eight tokens does.
+    const full = await measured(qwen, llvmpipe, { ms: () => 1 });
+    expect((await full.choices()).map(({ subject }) => subject.split(',')[0])).not.toContain(
+      'attention of prompts',
+    );
   });
 
   it('decoded tokens before that are not split, whatever was measured', async () => {

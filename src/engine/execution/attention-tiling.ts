@@ -65,10 +65,16 @@ export const positionName = (position: number): string => `position ${position}`
 export const measuredPosition = ({ capacity }: TiledMemory, from: number): number =>
   Math.min(from + (from >> 1), capacity.context - 1);
 
-/** Rows of a prompt and positions of the first one that tiles are measured with. */
-export function measuredPrompts({ capacity }: TiledMemory): { rows: number; first: number }[] {
+/** Rows of a prompt and positions of the first one that tiles are measured with; texts to embed are read whole. */
+export function measuredPrompts(
+  { embedding }: Pick<Shape, 'embedding'>,
+  { capacity }: TiledMemory,
+): { rows: number; first: number }[] {
   const rows = Math.min(64, capacity.stepTokens, capacity.context);
-  return [...new Set([0, Math.min(1024, capacity.context - rows)])].map((first) => ({ rows, first }));
+  return [...new Set([0, embedding ? 0 : Math.min(1024, capacity.context - rows)])].map((first) => ({
+    rows,
+    first,
+  }));
 }
 export const promptName = ({ rows, first }: { rows: number; first: number }): string =>
   `${rows} rows from ${first}`;
@@ -90,7 +96,7 @@ export function fastestTiling(
   const heads = attentionLayers(shape).map(headsOf);
   const tiles = wideTileOptions(caps, attentionLayers(shape));
   const wideKeys = heads.flatMap((one) =>
-    measuredPrompts(memory).map((prompt) => stepKey(wideSubject(one), promptName(prompt))),
+    measuredPrompts(shape, memory).map((prompt) => stepKey(wideSubject(one), promptName(prompt))),
   );
   const wide = tuning.fastest(wideKeys, tiles.map(tileName));
   const splits: ContextSplit[] = [];

@@ -1,6 +1,5 @@
 /** Measurements of the choices that a plan leaves open, apart from those of products. */
 import { seededRandom } from '../../util/random.ts';
-import type { FusedOp } from '../graph/fusion.ts';
 import type { BufferName } from '../graph/graph.ts';
 import { planUnit } from '../ops/index.ts';
 import { areEqual, areNear, type Candidate, type Measurement } from './measure-candidates.ts';
@@ -25,18 +24,20 @@ export async function choiceMeasurements(context: ChoicesPlanner, kind?: ChoiceK
   const choices = (await choicesOf(context)).filter(
     (choice) => kind === undefined || kindOf(choice) === kind,
   );
-  const measurements = choices.flatMap((choice) =>
+  return choices.flatMap((choice) =>
     choice.steps.map((step) => measurementOf(context, choice, step, inputs)),
   );
-  return [...new Map(measurements.map((one) => [one.key, one])).values()];
 }
 
-/** Plans every unit without compiling anything. */
+/** Plans every unit without compiling anything. Layers with the same choice have it once. */
 export async function choicesOf(context: ChoicesPlanner): Promise<MeasuredChoice[]> {
-  const choices: MeasuredChoice[] = [];
-  const collecting = { ...context, collect: (choice: MeasuredChoice) => choices.push(choice) };
-  for (const fusedOp of context.fusedOps as readonly FusedOp[]) await planUnit(collecting, fusedOp);
-  return choices;
+  const choices = new Map<string, MeasuredChoice>();
+  const collect = (choice: MeasuredChoice) => {
+    const key = [choice.subject, ...choice.steps.map(({ name }) => name)].join('; ');
+    if (!choices.has(key)) choices.set(key, choice);
+  };
+  for (const fusedOp of context.fusedOps) await planUnit({ ...context, collect }, fusedOp);
+  return [...choices.values()];
 }
 
 function measurementOf(

@@ -173,7 +173,9 @@ async function planAttention(
     if (tiles.length > 1 && !mode.window) {
       collect?.({
         subject: wideSubject(headsName),
-        steps: measuredPrompts(memory).map((prompt) => promptStep(context, promptName(prompt), prompt)),
+        steps: measuredPrompts(graph.shape, memory).map((prompt) =>
+          promptStep(context, promptName(prompt), prompt),
+        ),
         output,
         options: tiles.map((tile) => ({
           name: tileName(tile),
