@@ -9,6 +9,9 @@ import { type PlanContext, tilingOf } from './plan-context.ts';
 import { StepInput } from './step.ts';
 import { stepKey } from './tuning.ts';
 
+/** More than for products: there are few choices, and they differ by less. */
+const choiceRounds = 9;
+
 /** A model whose plan is not made yet. */
 export type ChoicesPlanner = Omit<PlanContext, 'collect'>;
 
@@ -82,6 +85,7 @@ function measurementOf(
     }),
     fill: () => inputs.write(output, words),
     output: { buffer: output.buffer, words },
+    rounds: choiceRounds,
     isNear: output.exact === true ? areEqual : areNear,
   };
 }

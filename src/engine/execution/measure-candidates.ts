@@ -31,11 +31,13 @@ export interface Measurement {
   /** Writes the inputs before the first candidate runs, and before each one NaN to an output that is only written. */
   fill(isFirst: boolean): void;
   readonly output: { readonly buffer: GPUBuffer; readonly words: number };
+  /** Rounds of which the best counts; default: five. */
+  readonly rounds?: number;
   /** Whether outputs agree. */
   isNear(actual: Float32Array, expected: Float32Array): boolean;
 }
 
-const rounds = 5;
+const defaultRounds = 5;
 /** Minimum duration of a round in ms, reached by repeating the candidate. */
 const minRoundMs = 1;
 const maxRepeats = 64;
@@ -49,7 +51,7 @@ const minMs = 1e-6;
  * @returns the number of timed candidates
  */
 export async function measureCandidates(
-  { key, candidates, fill, output, isNear }: Measurement,
+  { key, candidates, fill, output, isNear, rounds = defaultRounds }: Measurement,
   { tuning, bench, isOverBudget }: { tuning: Tuning; bench: KernelBench; isOverBudget: () => boolean },
 ): Promise<number> {
   const runs: { candidate: Candidate; encode: Encode; best: number }[] = [];
