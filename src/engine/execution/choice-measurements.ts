@@ -1,7 +1,7 @@
 /** Measurements of the choices that a plan leaves open, apart from those of products. */
 import { seededRandom } from '../../util/random.ts';
 import type { BufferName } from '../graph/graph.ts';
-import { planUnit } from '../ops/index.ts';
+import { hasChoices, planUnit } from '../ops/index.ts';
 import { areEqual, areNear, type Candidate, type Measurement } from './measure-candidates.ts';
 import type { MeasuredChoice, MeasuredStep } from './measured-choice.ts';
 import { encodeDispatch } from './plan.ts';
@@ -32,14 +32,14 @@ export async function choiceMeasurements(context: ChoicesPlanner, kind?: ChoiceK
   );
 }
 
-/** Plans every unit without compiling anything. Layers with the same choice have it once. */
+/** Plans the units that leave choices, without compiling anything. Layers with the same choice have it once. */
 export async function choicesOf(context: ChoicesPlanner): Promise<MeasuredChoice[]> {
   const choices = new Map<string, MeasuredChoice>();
   const collect = (choice: MeasuredChoice) => {
     const key = [choice.subject, ...choice.steps.map(({ name }) => name)].join('; ');
     if (!choices.has(key)) choices.set(key, choice);
   };
-  for (const fusedOp of context.fusedOps) await planUnit({ ...context, collect }, fusedOp);
+  for (const fusedOp of context.fusedOps.filter(hasChoices)) await planUnit({ ...context, collect }, fusedOp);
   return [...choices.values()];
 }
 

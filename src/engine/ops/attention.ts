@@ -66,6 +66,7 @@ export interface AttentionUnit extends UnitBase, AttentionTraits {
 
 export const attention: Op<AttentionUnit> = {
   plan: planAttention,
+  hasChoices: true,
   vectors: ({ sinks }, { headNorms = [] }) => [headNorms, [sinks ?? []].flat()],
   cost(unit, { tokens, position, layer: { heads, kvHeads, headDim } }) {
     // Token i attends to position + i + 1 keys, or to a window; at best, the cache is read once for each tile.

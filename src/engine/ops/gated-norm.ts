@@ -20,6 +20,7 @@ export interface GatedNormUnit extends UnitBase {
 
 export const gatedNorm: Op<GatedNormUnit> = {
   plan: planGatedNorm,
+  hasChoices: true,
   vectors: ({ weight }) => [[weight]],
   cost: (_, { tokens, layer: { context } }) => unitCost(8 * tokens * context, 3 * tokens * context),
 };

@@ -20,6 +20,7 @@ export interface HeadNormUnit extends UnitBase {
 
 export const headNorm: Op<HeadNormUnit> = {
   plan: planHeadNorm,
+  hasChoices: true,
   vectors: ({ weight }) => [[weight]],
   cost(unit, { tokens, layer: { headDim } }) {
     const values = tokens * unit.heads * headDim;

@@ -16,6 +16,7 @@ export interface LayerNormUnit extends UnitBase {
 
 export const layerNorm: Op<LayerNormUnit> = {
   plan: planLayerNorm,
+  hasChoices: true,
   vectors: ({ weight, bias }) => [[weight, bias]],
   cost: (_, { tokens, shape: { width } }) =>
     unitCost(7 * tokens * width, 2 * tokens * width, { weightBytes: 2 * width * f32Bytes }),

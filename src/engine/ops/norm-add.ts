@@ -18,6 +18,7 @@ export interface NormAddUnit extends UnitBase {
 
 export const normAdd: Op<NormAddUnit> = {
   plan: planNormAdd,
+  hasChoices: true,
   vectors: ({ weight }, { sumNormWeight }) => [[weight], [sumNormWeight ?? []].flat()],
   cost: (_, { tokens, shape: { width } }) =>
     unitCost(5 * tokens * width, 3 * tokens * width, { weightBytes: width * f32Bytes }),

@@ -18,6 +18,7 @@ export interface RmsNormUnit extends UnitBase {
 
 export const rmsNorm: Op<RmsNormUnit> = {
   plan: planRmsNorm,
+  hasChoices: true,
   vectors: ({ weight }) => [[weight]],
   cost(unit, { tokens, samples, shape: { width } }) {
     const count = unit.sampled ? samples : tokens;

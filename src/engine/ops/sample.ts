@@ -20,6 +20,7 @@ export interface SampleUnit extends UnitBase {
 }
 
 export const sample: Op<SampleUnit> = {
+  hasChoices: true,
   plan: async (context, unit) => [
     await planAdjust(context, unit),
     await planSample(context, unit),
