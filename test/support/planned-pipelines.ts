@@ -256,7 +256,7 @@ function distinctMeasuredOps(fusedOps: readonly FusedOp[], { shape }: Graph): Fu
   for (const fusedOp of fusedOps) {
     const { unit } = fusedOp;
     if (!measuredNames.test(unit.op)) continue;
-    const { window, sinks, sampled, rope, heads } = unit as Partial<Record<string, unknown>>;
+    const { window, sinks, sampled, rope, heads } = unit as object as Partial<Record<string, unknown>>;
     const { headNorms, sumNormWeight, appliesRope, writesCache, promptOnly } = fusedOp;
     const traits = [
       window,
