@@ -341,12 +341,12 @@ export async function planOn(
   pipelines: PlannedPipelines,
   model: PlannedModel,
   traits: AdapterTraits,
-  { context, targets = [] }: PlanOptions = {},
+  { context: length, targets = [] }: PlanOptions = {},
 ): Promise<void> {
   const { name } = model;
-  const { gpu, graph, pool, memory, stacks, streamed } = await placedOn(model, traits, context);
+  const { gpu, graph, pool, memory, stacks, streamed } = await placedOn(model, traits, length);
   const bindings = targets.map(({ id, op }): Binding => ({ target: id, kernel: labKernel(op) }));
-  const by = `${name} on ${traits.name}${context === undefined ? '' : `, a context of ${context}`}${targets
+  const by = `${name} on ${traits.name}${length === undefined ? '' : `, a context of ${length}`}${targets
     .map(({ id }) => `, lab kernel at ${id}`)
     .join('')}`;
   const record = (kernel: Kernel<Variant, never>, variant: Variant) => {

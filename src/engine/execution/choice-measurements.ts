@@ -57,7 +57,7 @@ function measurementOf(
       separatesDecodeRows: true,
     });
     input.clear();
-    step.fill(input);
+    step.compose(input);
     return input;
   };
   const { dims } = stepOf(options[0]?.tiling);
@@ -127,8 +127,8 @@ class Inputs {
     const { memory, gpu } = this.#context;
     const { device } = gpu;
     const pages = Math.min(memory.maxPages, memory.capacity.pages);
-    const table = Uint32Array.from({ length: memory.maxPages }, (_, index) => index % pages);
-    device.queue.writeBuffer(memory.pageTable, 0, table);
+    const pageTable = Uint32Array.from({ length: memory.maxPages }, (_, index) => index % pages);
+    device.queue.writeBuffer(memory.pageTable, 0, pageTable);
     const encoder = device.createCommandEncoder();
     const sources: GPUBuffer[] = [];
     for (const cache of memory.caches) {
@@ -157,14 +157,14 @@ const measuredPages = 64;
 
 /** Values between -1 and 1, which repeat after a length that is prime. */
 function noise(count: number): Float32Array<ArrayBuffer> {
-  noiseTable ??= table(65_521);
+  noiseTable ??= uniformValues(65_521);
   const values = new Float32Array(count);
   for (let at = 0; at < count; at += noiseTable.length)
     values.set(noiseTable.subarray(0, Math.min(noiseTable.length, count - at)), at);
   return values;
 }
 let noiseTable: Float32Array | undefined;
-function table(count: number): Float32Array {
+function uniformValues(count: number): Float32Array {
   const random = seededRandom(count);
   return Float32Array.from({ length: count }, () => 2 * random() - 1);
 }

@@ -29,12 +29,12 @@ export interface Measurement {
   readonly key: string;
   readonly candidates: readonly Candidate[];
   /** Writes the inputs before the first candidate runs, and before each one NaN to an output that is only written. */
-  fill(isFirst: boolean): void;
+  readonly fill: (isFirst: boolean) => void;
   readonly output: { readonly buffer: GPUBuffer; readonly words: number };
   /** Rounds of which the best counts; default: five. */
   readonly rounds?: number;
   /** Whether outputs agree. */
-  isNear(actual: Float32Array, expected: Float32Array): boolean;
+  readonly isNear: (actual: Float32Array, expected: Float32Array) => boolean;
 }
 
 const defaultRounds = 5;

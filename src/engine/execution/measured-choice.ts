@@ -11,7 +11,7 @@ import { optionKey } from './tuning.ts';
 export interface MeasuredStep {
   /** Part of the key of its times. */
   readonly name: string;
-  fill(step: StepInput): void;
+  compose(step: StepInput): void;
 }
 
 export interface MeasuredOption {
@@ -20,7 +20,7 @@ export interface MeasuredOption {
   /** Tiling of the steps that it is measured in; default: that of the plan. */
   readonly tiling?: AttentionTiling;
   /** The dispatches that are timed together. */
-  dispatches(): Promise<readonly PlannedDispatch[]>;
+  readonly dispatches: () => Promise<readonly PlannedDispatch[]>;
 }
 
 export interface MeasuredChoice {

@@ -11,7 +11,7 @@ type Planned = Pick<PlanContext, 'graph' | 'memory'>;
 /** A token that is decoded at a position. */
 export const decodeStep = (name: string, position: number): MeasuredStep => ({
   name,
-  fill(step) {
+  compose(step) {
     step.sample(step.decodeToken(0, position, 0), 0, position + 1, greedySampling);
   },
 });
@@ -23,10 +23,14 @@ export const promptStep = (
   { rows, first }: { rows: number; first: number },
 ): MeasuredStep => ({
   name,
-  fill(step) {
+  compose(step) {
     const { embedding } = graph.shape;
     const row = embedding
-      ? step.encodeSequence(new Array<number>(rows).fill(0), 0, embedding)
+      ? step.encodeSequence(
+          Array.from({ length: rows }, () => 0),
+          0,
+          embedding,
+        )
       : step.prefillTokens([], first, rows, 0);
     step.sample(row, 0, first + rows, greedySampling);
   },
@@ -44,7 +48,7 @@ export function rowSteps(context: Planned, { promptOnly = false } = {}): Measure
 /** A decoded token that is sampled in this way. */
 export const sampleStep = (name: string, sampling: Partial<Sampling>, flags = 0): MeasuredStep => ({
   name,
-  fill(step) {
+  compose(step) {
     step.sample(step.decodeToken(0, 0, 0), 0, 1, { ...greedySampling, ...sampling }, flags);
   },
 });
