@@ -220,7 +220,6 @@ function attention(model: Model): Subject[] {
             flash,
             {
               ...base,
-              split_tokens: context,
               max_splits: 1,
               rotary: headDim,
               eps: 1e-6,

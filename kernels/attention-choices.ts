@@ -65,12 +65,32 @@ export interface AttentionModel {
 }
 
 /** Maximum tokens of a wide tile and heads of a workgroup, when `heads / kvHeads` query heads share a key head. */
-export function attentionTile({ heads, kvHeads, headDim }: AttentionModel): { tile: number; group: number } {
+export function attentionTile(model: AttentionModel): { tile: number; group: number } {
+  const group = headGroup(model, 1);
+  return { tile: Math.max(1, Math.floor(maxQueries(model.headDim) / group)), group };
+}
+
+/** Most heads of a workgroup whose tiles have `tile` tokens. */
+function headGroup({ heads, kvHeads, headDim }: AttentionModel, tile: number): number {
   const headsPerKeyHead = heads / kvHeads;
-  const maxGroupQueries = maxQueries(headDim);
-  let group = Math.min(headsPerKeyHead, maxGroupQueries);
+  let group = Math.max(1, Math.min(headsPerKeyHead, Math.floor(maxQueries(headDim) / tile)));
   while (headsPerKeyHead % group !== 0) group -= 1;
-  return { tile: Math.max(1, Math.floor(maxGroupQueries / group)), group };
+  return group;
+}
+
+/**
+ * Tokens of a wide tile that suit all of a model's layers, the default first: as many heads as share a key, or as many tokens as
+ * a workgroup has room for, with fewer heads. A row has the same bits in all of them.
+ */
+export function wideTileOptions(
+  { software }: Pick<AdapterCaps, 'software'>,
+  layers: readonly AttentionModel[],
+): readonly number[] {
+  const least = Math.min(...layers.map((layer) => attentionTile(layer).tile));
+  const most = Math.min(...layers.map(({ headDim }) => maxQueries(headDim)));
+  // As many queries for each key take about as long there, and compiling a second kernel takes a second.
+  const isFull = layers.every((layer) => headGroup(layer, least) * least === maxQueries(layer.headDim));
+  return software && isFull ? [least] : [...new Set([least, most])];
 }
 
 /** Subgroup lanes that attention uses; 0 if it cannot use subgroups. */
@@ -141,12 +161,32 @@ export function chooseDecodeAttention(
   };
 }
 
-/** For prefill and, without `sinks`, for encoders. `maxTile`: limit for the tokens of a tile; default: that of the model. */
+/**
+ * Variants with which an adapter may decode, the default first: flash decoding where it can run, else `chooseDecodeAttention`, which may
+ * also be the faster one for short contexts. A GPU has them with one head in each workgroup as well, for more workgroups. On a software
+ * adapter that took 1.2 to 2.3 times as long, on every context.
+ * @param flashCaps the capabilities that flash decoding may use
+ */
+export function decodeOptions(
+  caps: AdapterCaps,
+  model: AttentionModel,
+  mode: DecodeMode,
+  flashCaps = caps,
+): { flash: FlashDecodeVariant[]; registers: DecodeAttentionVariant[] } {
+  const withGroups = <V extends AttentionVariant>(variant: V): V[] =>
+    caps.software || variant.GROUP === 1 ? [variant] : [variant, { ...variant, GROUP: 1 }];
+  const flash = chooseFlashDecode(flashCaps, model, mode);
+  const registers = chooseDecodeAttention(caps, model, mode);
+  return flash
+    ? { flash: withGroups(flash), registers: [registers] }
+    : { flash: [], registers: withGroups(registers) };
+}
+
+/** For prefill and, without `sinks`, for encoders. `tile`: one of `wideTileOptions`; default: that of the model. */
 export function chooseWideAttention(
   caps: AdapterCaps,
   model: AttentionModel,
-  { maxTile, ...mode }: { window?: boolean; sinks?: boolean; maxTile?: number },
+  { tile = attentionTile(model).tile, ...mode }: { window?: boolean; sinks?: boolean; tile?: number },
 ): AttentionVariant {
-  const { tile } = attentionTile(model);
-  return commonVariant(caps, model, { ...mode, tile: Math.min(tile, maxTile ?? tile) });
+  return { ...commonVariant(caps, model, { ...mode, tile }), GROUP: headGroup(model, tile) };
 }

@@ -2,13 +2,13 @@
 import {
   type AttentionModel,
   type AttentionVariant,
-  chooseDecodeAttention,
-  chooseFlashDecode,
   chooseWideAttention,
   type DecodeAttentionVariant,
   type DecodeMode,
+  decodeOptions,
   type FlashDecodeVariant,
   rotatesInAttention,
+  wideTileOptions,
 } from './attention-choices.ts';
 import { type AdapterCaps, adapterCaps, cartesianProduct, distinctVariants, lazily } from './define.ts';
 
@@ -122,11 +122,10 @@ const decodeVariantsOf = (list: readonly HeadShape[], maxModes = 4) =>
     list.flatMap((shape) =>
       decodeModes(caps, shape)
         .slice(-maxModes)
-        .map(
-          (mode) =>
-            chooseFlashDecode(caps, modelOf(shape), mode) ??
-            chooseDecodeAttention(caps, modelOf(shape), mode),
-        ),
+        .flatMap((mode) => {
+          const { flash, registers } = decodeOptions(caps, modelOf(shape), mode);
+          return [...flash, ...registers];
+        }),
     ),
   );
 const isFlash = (variant: DecodeAttentionVariant): variant is FlashDecodeVariant => 'KEY_LANES' in variant;
@@ -143,8 +142,10 @@ const wideVariantsOf = (list: readonly HeadShape[], maxModes = 2) =>
     list.flatMap(({ sinks = false, maxTile, ...shape }) =>
       windowsOf(shape)
         .slice(-maxModes)
-        .map((window) =>
-          chooseWideAttention(caps, modelOf(shape), { window, sinks, ...(maxTile && { maxTile }) }),
+        .flatMap((window) =>
+          (maxTile === undefined ? wideTileOptions(caps, [modelOf(shape)]) : [maxTile, 4]).map((tile) =>
+            chooseWideAttention(caps, modelOf(shape), { window, sinks, tile }),
+          ),
         ),
     ),
   );

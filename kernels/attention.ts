@@ -45,7 +45,6 @@ export const decodeAttention = defineKernel({
   ],
   params: [
     ...cacheParams,
-    ['split_tokens', 'u32'],
     ['max_splits', 'u32'],
     ['rotary', 'u32'],
     ['eps', 'f32'],
@@ -116,7 +115,7 @@ export const encoderAttention = defineKernel({
   },
 });
 
-/** Combines the partial results of the splits of `attention`. */
+/** Combines the partial results of the splits of `attention`. A tile has the positions of a split in the upper half of its second word. */
 export const attentionCombine = defineKernel({
   op: 'attention_combine',
   source: 'attention_combine.wgsl',
@@ -131,7 +130,6 @@ export const attentionCombine = defineKernel({
   params: [
     ['heads', 'u32'],
     ['head_dim', 'u32'],
-    ['split_tokens', 'u32'],
     ['max_splits', 'u32'],
     ['out_stride', 'u32'],
     ['window', 'u32'],

@@ -1,12 +1,12 @@
 import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
-import { rowLanes } from './rms-norm.ts';
+import { rowLaneOptions } from './rms-norm.ts';
 
 interface GatedNormVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
   WG: number;
 }
 
-const variants = lazily(() => variantsOnAllAdapters((caps) => [chooseGatedNorm(caps)]));
+const variants = lazily(() => variantsOnAllAdapters(gatedNormOptions));
 
 /** RMS norm of each head of y, in place, multiplied by silu of its gate. */
 export const gatedNorm = defineKernel({
@@ -36,4 +36,6 @@ export const gatedNorm = defineKernel({
   },
 });
 
-export const chooseGatedNorm = (caps: AdapterCaps): GatedNormVariant => rowLanes(caps);
+/** The default first. */
+export const gatedNormOptions = (caps: AdapterCaps): readonly GatedNormVariant[] =>
+  rowLaneOptions(caps).map((lanes) => ({ ...lanes }));

@@ -1,11 +1,12 @@
 import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
+import { rowLaneOptions } from './rms-norm.ts';
 
 export interface LayerNormVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
   WG: number;
 }
 
-const variants = lazily(() => variantsOnAllAdapters((caps) => [chooseLayerNorm(caps)]));
+const variants = lazily(() => variantsOnAllAdapters(layerNormOptions));
 
 /** y[t, c] = (y[t, c] - mean) / sqrt(variance + eps) * weight[c] + bias[c], in place, one row for each token. */
 export const layerNorm = defineKernel({
@@ -26,8 +27,6 @@ export const layerNorm = defineKernel({
   },
 });
 
-export function chooseLayerNorm(caps: AdapterCaps): LayerNormVariant {
-  // A single subgroup needs no barrier, which is best on a CPU. A GPU is faster with more threads for each row.
-  const lanes = caps.software ? (caps.subgroupSize ?? 0) : 0;
-  return { SUBGROUPS: lanes > 0, WG: lanes || 128 };
-}
+/** The default first. */
+export const layerNormOptions = (caps: AdapterCaps): readonly LayerNormVariant[] =>
+  rowLaneOptions(caps).map((lanes) => ({ ...lanes }));

@@ -1,4 +1,5 @@
-import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
+import { defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
+import { vocabularyThreads } from './sample.ts';
 
 /** Maximum number of top log probabilities for each sample. */
 export const maxLikely = 20;
@@ -7,7 +8,7 @@ export const maxLikely = 20;
  */
 export const logprobWords = 2 + 2 * maxLikely;
 
-const variants = lazily(() => variantsOnAllAdapters((caps) => [chooseLogprobs(caps)]));
+const variants = lazily(() => variantsOnAllAdapters(vocabularyThreads));
 
 /** Log probabilities of the sampled token and of the top tokens, for samples that request them. */
 export const logprobs = defineKernel({
@@ -27,10 +28,6 @@ export const logprobs = defineKernel({
     return variants();
   },
 });
-
-export function chooseLogprobs(caps: AdapterCaps): { WG: number } {
-  return { WG: caps.software ? 64 : 256 };
-}
 
 /** Log probability of the sampled token, and of the top tokens in descending order. */
 export interface TokenLogprobs {

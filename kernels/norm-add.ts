@@ -1,5 +1,5 @@
 import { type AdapterCaps, defineKernel, lazily, variantsOnAllAdapters } from './define.ts';
-import { rowLanes } from './rms-norm.ts';
+import { rowLaneOptions, rowLanes } from './rms-norm.ts';
 
 export interface NormAddVariant extends Record<string, number | boolean | string> {
   SUBGROUPS: boolean;
@@ -10,7 +10,9 @@ export interface NormAddVariant extends Record<string, number | boolean | string
 
 const variants = lazily(() =>
   variantsOnAllAdapters((caps) =>
-    [false, true].map((writesNextNorm) => chooseNormAdd(caps, { writesNextNorm })),
+    [false, true].flatMap((writesNextNorm) =>
+      rowLaneOptions(caps).map((lanes) => chooseNormAdd(caps, { writesNextNorm }, lanes)),
+    ),
   ),
 );
 
@@ -43,7 +45,8 @@ export const normAdd = defineKernel({
 export const chooseNormAdd = (
   caps: AdapterCaps,
   { writesNextNorm }: { writesNextNorm: boolean },
+  lanes = rowLanes(caps),
 ): NormAddVariant => ({
-  ...rowLanes(caps),
+  ...lanes,
   NEXT: writesNextNorm,
 });

@@ -16,7 +16,9 @@ const promptMode = { inPlace: true, prompt: true };
 /** Only for prompts where attention normalizes the heads of decoded tokens. */
 const modesOn = (caps: AdapterCaps) => (rotatesInAttention(caps, 64) ? [...modes, promptMode] : modes);
 const variants = lazily(() =>
-  variantsOnAllAdapters((caps) => modesOn(caps).map((mode) => chooseRmsNorm(caps, mode))),
+  variantsOnAllAdapters((caps) =>
+    modesOn(caps).flatMap((mode) => rowLaneOptions(caps).map((lanes) => chooseRmsNorm(caps, mode, lanes))),
+  ),
 );
 
 /** y[r, c] = x[r, c] / sqrt(mean_c x[r, c]^2 + eps) * weight[c]. A row is a token or a head of a token. */
@@ -50,19 +52,34 @@ export const rmsNorm = defineKernel({
   },
 });
 
-/** Number of lanes for the norm of a row. */
-export function rowLanes(caps: AdapterCaps): { SUBGROUPS: boolean; WG: number } {
-  // A single subgroup needs no barrier, which is best on a CPU. A GPU is faster with more threads for each row.
-  const lanes = caps.software ? (caps.subgroupSize ?? 0) : 0;
-  return { SUBGROUPS: lanes > 0, WG: lanes || 128 };
+/** The threads that share a row: one subgroup, or a workgroup that adds up in workgroup memory. */
+export interface RowLanes {
+  SUBGROUPS: boolean;
+  WG: number;
 }
+
+/**
+ * What a norm may run with, the default first. A single subgroup needs no barrier, which is best on a CPU; where it has no
+ * subgroups, few threads need the fewest. What a GPU is fastest with depends on the length of a row.
+ */
+export function rowLaneOptions({ software, subgroupSize: lanes = 0 }: AdapterCaps): readonly RowLanes[] {
+  const subgroup = lanes > 0 ? [{ SUBGROUPS: true, WG: lanes }] : [];
+  if (software) return subgroup.length > 0 ? subgroup : groupsOf([128, 16]);
+  return [...groupsOf([128, 256, 64]), ...subgroup];
+}
+
+const groupsOf = (sizes: readonly number[]): RowLanes[] => sizes.map((WG) => ({ SUBGROUPS: false, WG }));
+
+/** The default of `rowLaneOptions`. */
+export const rowLanes = (caps: AdapterCaps): RowLanes => rowLaneOptions(caps)[0] as RowLanes;
 
 export function chooseRmsNorm(
   caps: AdapterCaps,
   mode: { sampled?: boolean; inPlace?: boolean; prompt?: boolean },
+  lanes: RowLanes = rowLanes(caps),
 ): RmsNormVariant {
   return {
-    ...rowLanes(caps),
+    ...lanes,
     SAMPLED: mode.sampled ?? false,
     IN_PLACE: mode.inPlace ?? false,
     PROMPT: mode.prompt ?? false,

@@ -4,7 +4,6 @@
 struct Params {
   heads: u32,
   head_dim: u32,
-  split_tokens: u32,
   max_splits: u32,
   out_stride: u32,
   window: u32,        // positions that a token attends to; 0: all
@@ -33,9 +32,10 @@ fn main(@builtin(global_invocation_id) global: vec3<u32>) {
   let words = params.head_dim + 2u;
   let start = (global.y * params.heads + head) * params.max_splits * words;
   // The other splits contain no visible positions of this token, and were not written.
-  let splits = tile.w / params.split_tokens + 1u;
+  let split_tokens = tile.y >> 16u;
+  let splits = tile.w / split_tokens + 1u;
   let seen = select(params.window, tile.w + 1u, params.window == 0u || params.window > tile.w);
-  let first = (tile.w + 1u - seen) / params.split_tokens;
+  let first = (tile.w + 1u - seen) / split_tokens;
   //#if SINKS
   var largest = sinks[head];
   //#else

@@ -5,6 +5,7 @@
 // With WINDOW, a token attends to the last params.window positions, including its own; earlier ones are not read.
 // With SINKS, a learned score of each head takes part in the softmax, without a value; if the context is split,
 // attention_combine adds it.
+// The upper half of a tile's second word is the number of positions in a split.
 //#if SUBGROUPS
 enable subgroups;
 //#endif
@@ -17,8 +18,7 @@ struct Params {
   scale: f32,
   loop_limit: u32,    // loop limit: larger than QROWS
   window: u32,        // WINDOW
-  split_tokens: u32,  // positions in a split
-  max_splits: u32,
+  max_splits: u32,    // SPLIT
   rotary: u32,        // ROPE: rotated elements of a head
   eps: f32,           // QK_NORM
   writes: u32,        // ROPE
@@ -164,8 +164,14 @@ fn main(
   let kv_head = key_head(group.y);
   let head0 = group.y * GROUP;
   let split = group.z;
-  var first = split * params.split_tokens;
-  let end = min(first + params.split_tokens, tile.w + 1u);
+  //#if SPLIT
+  let split_tokens = tile.y >> 16u;
+  var first = split * split_tokens;
+  let end = min(first + split_tokens, tile.w + 1u);
+  //#else
+  var first = 0u;
+  let end = tile.w + 1u;
+  //#endif
   //#if WINDOW
   // Chunks of LANES positions are aligned as without a window, so the sums of a token do not depend on its tile.
   let oldest = oldest_position(tile);

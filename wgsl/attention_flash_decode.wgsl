@@ -12,8 +12,7 @@ struct Params {
   scale: f32,
   loop_limit: u32,    // loop limit: larger than GROUP and HEAD_DIM
   window: u32,        // WINDOW
-  split_tokens: u32,  // positions in a split
-  max_splits: u32,
+  max_splits: u32,    // SPLIT
   rotary: u32,        // ROPE: rotated elements of a head
   eps: f32,           // QK_NORM
   writes: u32,        // ROPE
@@ -156,8 +155,14 @@ fn main(
   let kv_head = group.y / (params.heads / params.kv_heads / GROUP);
   let head0 = group.y * GROUP;
   let split = group.z;
-  var first = split * params.split_tokens;
-  let end = min(first + params.split_tokens, tile.w + 1u);
+  //#if SPLIT
+  let split_tokens = tile.y >> 16u;
+  var first = split * split_tokens;
+  let end = min(first + split_tokens, tile.w + 1u);
+  //#else
+  var first = 0u;
+  let end = tile.w + 1u;
+  //#endif
   //#if WINDOW
   first = max(first, max(tile.w + 1u, params.window) - params.window);
   //#endif

@@ -14,6 +14,8 @@ import { isMeasured, tune } from '../../src/engine/execution/tuner.ts';
 import { loadTimes, saveTimes } from '../../src/engine/execution/tuning-file.ts';
 import { Tuning } from '../../src/engine/execution/tuning.ts';
 import { greedySampling } from '../../src/engine/types.ts';
+import { expectClose } from '../support/kernel-harness.ts';
+import { RunnerSequence } from '../support/runner-sequence.ts';
 import { testPlatform } from '../support/test-platform.ts';
 import { memorySource, openSource } from '../support/byte-source.ts';
 import { memoryPlatform, tinyModel } from '../support/tiny-model.ts';
@@ -139,9 +141,92 @@ describe('measuring', () => {
     });
     expect(outcome.complete).toBe(false);
     expect(Object.keys(tuning.times)).toHaveLength(1);
-    expect(isMeasured({ gpu }, graph, weights.stacks, tuning)).toBe(false);
+    expect(await isMeasured({ gpu, memory, pipelines }, graph, weights.stacks, tuning)).toBe(false);
     destroy();
     gpu.device.destroy();
+  });
+});
+
+describe('tiles and splits of attention that measurements choose', () => {
+  // Three heads share a key, so that a workgroup has room for more tokens.
+  const bytes = tinyModel({
+    architecture: 'llama',
+    layers: 2,
+    heads: 3,
+    kvHeads: 1,
+    type: 'Q8_0',
+    feedForward: 128,
+  });
+  const text = Array.from({ length: 300 }, (_, i) => (i * 89 + ((i * i) % 31)) % 256);
+  const pagesOf = (slot: number) =>
+    Array.from({ length: 10 }, (_, page) => slot * 10 + ((page * 7 + 3) % 10));
+
+  async function load(store: Store): Promise<{ runner: Runner; notices: string[] }> {
+    const platform = testPlatform();
+    const file = await openSource(memorySource(bytes));
+    const gpu = await openGpu(await platform.requestAdapter({}), platform.backend);
+    const notices: string[] = [];
+    const runner = await Runner.load({
+      gpu,
+      file,
+      graph: await buildGraph(file),
+      // Splits as on a GPU: a software adapter only splits beyond 4,096 tokens.
+      capacity: { context: 320, slots: 3, stepTokens: 64, pages: 30, splitTokens: 256 },
+      wgsl: await platform.wgsl(),
+      store,
+      onProgress() {},
+      onNotice: (message) => notices.push(message),
+    });
+    return { runner, notices };
+  }
+
+  /** The same measurements with these options of attention as the fastest. */
+  function favor(store: Store & { files: Map<string, string> }, wanted: RegExp): void {
+    const [name, json] = [...store.files].find(([key]) => key.startsWith('kernels-')) as [string, string];
+    const times = JSON.parse(json) as Record<string, Record<string, number>>;
+    for (const [subject, byOption] of Object.entries(times).filter(([key]) => key.includes('attention'))) {
+      expect(Object.keys(byOption).length, subject).toBeGreaterThan(1);
+      for (const option of Object.keys(byOption)) byOption[option] = wanted.test(option) ? 0.1 : 1;
+    }
+    store.files.set(name, JSON.stringify(times));
+  }
+
+  it('are used without measuring again; a prompt keeps its bits, and a decoded token does not depend on its batch', async () => {
+    const store = memoryStore();
+    const first = await load(store);
+    expect(first.notices.join()).toMatch(/measured \d+ kernels .*; prompts in tiles of \d, contexts /);
+    first.runner.destroy();
+
+    const results = [];
+    for (const [wanted, tileTokens, splits] of [
+      [/tiles of 2|whole/, 2, []],
+      [/tiles of 8|parts of 64/, 8, [{ from: 256, tokens: 64 }]],
+    ] as const) {
+      favor(store, wanted);
+      const { runner, notices } = await load(store);
+      expect(notices.filter((notice) => notice.startsWith('measured'))).toEqual([]);
+      expect(runner.tiling).toEqual({ tileTokens, splits });
+      const [one, other] = [0, 1].map((slot) => new RunnerSequence(runner, slot, pagesOf(slot))) as [
+        RunnerSequence,
+        RunnerSequence,
+      ];
+      const prompt = await one.prefill(text.slice(0, 290), 64);
+      await other.prefill(text.slice(0, 40), 64);
+      const alone = await one.decode(text[290] as number);
+      const step = runner.newStep();
+      step.clear();
+      step.sample(step.decodeToken(text[290] as number, 290, 0), 0, 291, greedySampling);
+      step.sample(step.decodeToken(text[40] as number, 40, 1), 1, 41, greedySampling);
+      expect(step.dims.splitTiles).toBe(splits.length);
+      const [beside] = await runner.logits(step);
+      expect(beside).toEqual(Float32Array.from(alone));
+      results.push({ prompt: Float32Array.from(prompt), alone: Float32Array.from(alone) });
+      runner.destroy();
+    }
+    const [before, after] = results as [(typeof results)[0], (typeof results)[0]];
+    expect(after.prompt).toEqual(before.prompt);
+    expectClose(after.alone, before.alone, { nmse: 1e-8, maxAbs: 5e-3 }, 'a split context');
+    expect(after.alone).not.toEqual(before.alone);
   });
 });
 

@@ -1,13 +1,19 @@
 /** Plans models without a device, for every adapter, and collects the pipelines that the plans ask for. */
+import { expect } from 'vitest';
 import { globals } from 'webgpu';
 import { type Variant, variantKey } from '../../kernels/assemble.ts';
+import { wideTileOptions } from '../../kernels/attention-choices.ts';
 import { contracts } from '../../kernels/contracts.ts';
 import { cartesianProduct, type Kernel, subgroupSizes } from '../../kernels/define.ts';
 import { type MatmulFamily, matmulFamilies } from '../../kernels/matmul.ts';
+import { attentionLayers, defaultTiling } from '../../src/engine/execution/attention-tiling.ts';
+import type { PlanContext } from '../../src/engine/execution/plan-context.ts';
 import { makePlan, fuseUnits, vectorsOf } from '../../src/engine/execution/plan.ts';
 import { streamedRowsOf } from '../../src/engine/execution/streamed-rows.ts';
 import {
   type ChosenMatmul,
+  type KernelOption,
+  type KernelTimes,
   optionKey,
   type ProductShape,
   Tuning,
@@ -17,6 +23,8 @@ import { BufferPool } from '../../src/engine/gpu/buffers.ts';
 import { type Gpu, openGpu } from '../../src/engine/gpu/device.ts';
 import type { PipelineCache } from '../../src/engine/gpu/pipelines.ts';
 import { type Binding, bindUnits, type LabKernel } from '../../src/engine/graph/bindings.ts';
+import type { FusedOp } from '../../src/engine/graph/fusion.ts';
+import { type Graph, layerShape } from '../../src/engine/graph/graph.ts';
 import { stackKey } from '../../src/engine/graph/stack-key.ts';
 import { stacksOf, WeightLoader } from '../../src/engine/loading/weights.ts';
 import { chooseCapacity } from '../../src/engine/memory/capacity.ts';
@@ -194,8 +202,23 @@ async function gpuOf(traits: AdapterTraits): Promise<Gpu> {
   return await openGpu(adapter as unknown as GPUAdapter, 'none');
 }
 
-/** A tuning that chooses every option that some measurements on some adapter choose, with `--exact` and without. */
+/** Most variants of a kernel that measurements choose among. */
+const maxVariants = 4;
+
+/** A tuning that chooses every option of a product that some measurements choose, and the nth variant of other kernels. */
 class EveryTuning extends Tuning {
+  readonly #nth: number;
+
+  constructor(times: KernelTimes, limits: ConstructorParameters<typeof Tuning>[1], nth = 0) {
+    super(times, limits);
+    this.#nth = nth;
+  }
+
+  override variant<O extends KernelOption>(_: string, __: readonly string[], options: readonly O[]): O {
+    expect(options.length).toBeLessThanOrEqual(maxVariants);
+    return (options[this.#nth] ?? options[0]) as O;
+  }
+
   readonly #chosen = new Map<string, ChosenMatmul[]>();
 
   /** Options depend on the format, and measurements on nothing else here. */
@@ -223,6 +246,31 @@ function everyChoice(family: MatmulFamily, product: ProductShape, unbounded: boo
     }
   }
   return [...chosen.values()];
+}
+
+const measuredNames = /norm$|^norm_add$|^attention$|^sample$|^logprobs$/;
+
+/** The ops whose kernels measurements choose, apart from products: one of those that differ only in names. */
+function distinctMeasuredOps(fusedOps: readonly FusedOp[], { shape }: Graph): FusedOp[] {
+  const distinct = new Map<string, FusedOp>();
+  for (const fusedOp of fusedOps) {
+    const { unit } = fusedOp;
+    if (!measuredNames.test(unit.op)) continue;
+    const { window, sinks, sampled, rope, heads } = unit as object as Partial<Record<string, unknown>>;
+    const { headNorms, sumNormWeight, appliesRope, writesCache, promptOnly } = fusedOp;
+    const traits = [
+      window,
+      sinks !== undefined,
+      sampled,
+      rope,
+      heads,
+      headNorms?.length,
+      sumNormWeight !== undefined,
+    ];
+    const layer = layerShape(shape, unit.nodes[0]?.layer);
+    distinct.set(JSON.stringify([unit.op, layer, appliesRope, writesCache, promptOnly, ...traits]), fusedOp);
+  }
+  return [...distinct.values()];
 }
 
 /** A pipeline that a plan asked for. */
@@ -256,13 +304,12 @@ const labKernel = (op: string): LabKernel => ({
 });
 const unfused = new Map(['add', 'rope', 'kv_write'].map((op) => [op, labKernel(op)]));
 
-/** Plans a model in each kernel family of an adapter, with every choice of tuning. */
-export async function planOn(
-  pipelines: PlannedPipelines,
+/** Memory and weights of a model on an adapter that allocates nothing. */
+export async function placedOn(
   { name, file: original, graph }: PlannedModel,
   traits: AdapterTraits,
-  { context, targets = [] }: PlanOptions = {},
-): Promise<void> {
+  context?: number,
+) {
   const gpu = await gpuOf(traits);
   const { software } = gpu.caps;
   const file = withTensorViews(original, graph.views);
@@ -286,8 +333,20 @@ export async function planOn(
   const loader = new WeightLoader(file, pool, { maxBindingBytes: binding, onBytes: () => {} });
   const stacks = new Map(stacksOf(graph).map((names) => [stackKey(names), loader.allocate(names)]));
   const streamed = streamedRowsOf(file, graph, pool, capacity);
+  return { gpu, graph, pool, memory, stacks, streamed };
+}
+
+/** Plans a model in each kernel family of an adapter, with every choice of tuning. */
+export async function planOn(
+  pipelines: PlannedPipelines,
+  model: PlannedModel,
+  traits: AdapterTraits,
+  { context: length, targets = [] }: PlanOptions = {},
+): Promise<void> {
+  const { name } = model;
+  const { gpu, graph, pool, memory, stacks, streamed } = await placedOn(model, traits, length);
   const bindings = targets.map(({ id, op }): Binding => ({ target: id, kernel: labKernel(op) }));
-  const by = `${name} on ${traits.name}${context === undefined ? '' : `, a context of ${context}`}${targets
+  const by = `${name} on ${traits.name}${length === undefined ? '' : `, a context of ${length}`}${targets
     .map(({ id }) => `, lab kernel at ${id}`)
     .join('')}`;
   const record = (kernel: Kernel<Variant, never>, variant: Variant) => {
@@ -303,11 +362,11 @@ export async function planOn(
   } as unknown as PipelineCache;
   const units = bindUnits(graph, bindings, unfused);
   for (const family of matmulFamilies(gpu.caps, true)) {
-    const fusedOps = fuseUnits({ gpu, tuning: new EveryTuning({}) }, { ...graph, units }, family, stacks);
+    const fusedOps = fuseUnits({ gpu, tuning: new EveryTuning({}, {}) }, { ...graph, units }, family, stacks);
     const vectors = new Map([...vectorsOf(fusedOps).keys()].map((key) => [key, pool.storage(key, 0)]));
     // Without f16, experts run on other kernels.
     for (const f16 of graph.shape.experts ? [true, false] : [true]) {
-      await makePlan({
+      const context: PlanContext = {
         gpu,
         pipelines: recorder,
         graph,
@@ -317,7 +376,19 @@ export async function planOn(
         family,
         tuning: new EveryTuning({}, { int8: f16, f16 }),
         pool,
-      });
+      };
+      await makePlan(context);
+      if (!f16) continue;
+      const measuredOps = distinctMeasuredOps(fusedOps, graph);
+      const tiles = wideTileOptions(gpu.caps, attentionLayers(graph.shape));
+      for (let nth = 1; nth < maxVariants; nth++) {
+        await makePlan({
+          ...context,
+          fusedOps: measuredOps,
+          tuning: new EveryTuning({}, { int8: f16, f16 }, nth),
+          tiling: { ...defaultTiling(memory), tileTokens: tiles[nth] ?? memory.tileTokens },
+        });
+      }
     }
     // Measurements run without flags.
     for (const { format } of [...stacks.values()].flatMap(({ parts }) => parts)) {

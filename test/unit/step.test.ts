@@ -79,7 +79,7 @@ describe('StepInput', () => {
       [7, 512, 0, singleTileFlag],
     ]);
     expect(records(step, layout.singleTiles, 1, 4)).toEqual([[0, 1, 2, 511]]);
-    expect(records(step, layout.splitTiles, 1, 4)).toEqual([[1, 1, 0, 512]]);
+    expect(records(step, layout.splitTiles, 1, 4)).toEqual([[1, 1 + 512 * 0x10000, 0, 512]]);
     expect(Array.from(step.bytes().subarray(0, 4))).toEqual([2, 0, 1, 2]);
   });
 
@@ -102,7 +102,7 @@ describe('StepInput', () => {
       [3, 1, 1, 510],
       [4, 1, 1, 511],
     ]);
-    expect(records(step, layout.splitTiles, 1, 4)).toEqual([[5, 1, 1, 512]]);
+    expect(records(step, layout.splitTiles, 1, 4)).toEqual([[5, 1 + 512 * 0x10000, 1, 512]]);
     // 20 tiles of one token, and one split tile for each slot.
     expect(step.decodeRoom(0)).toBe(maxStepSamples(limits.slots) - 5);
     expect(step.decodeRoom(510)).toBe(2 + 3);

@@ -147,7 +147,8 @@ describe('measurements are stored', () => {
   const adapter = { facts, caps: software, model: 'a b' };
   const wgsl = new Map([
     ['matmul.wgsl', 'a'],
-    ['attention.wgsl', 'b'],
+    ['attention_decode.wgsl', 'b'],
+    ['embed.wgsl', 'c'],
   ]);
   const memoryStore = (): Store & { files: Map<string, string> } => {
     const files = new Map<string, string>();
@@ -164,13 +165,14 @@ describe('measurements are stored', () => {
     const { key } = await loadTimes(store, adapter, wgsl);
     await saveTimes(store, key, times);
     expect((await loadTimes(store, adapter, wgsl)).times).toEqual(times);
-    expect((await loadTimes(store, adapter, new Map(wgsl).set('attention.wgsl', 'c'))).times).toEqual(times);
+    expect((await loadTimes(store, adapter, new Map(wgsl).set('embed.wgsl', 'd'))).times).toEqual(times);
     for (const [other, sources] of [
       [{ ...adapter, facts: { ...facts, description: 'y' } }, wgsl],
       [{ ...adapter, facts: { ...facts, features: [] } }, wgsl],
       [{ ...adapter, caps: { ...software, subgroupSize: 4 } }, wgsl],
       [{ ...adapter, model: 'a c' }, wgsl],
       [adapter, new Map(wgsl).set('matmul.wgsl', 'c')],
+      [adapter, new Map(wgsl).set('attention_decode.wgsl', 'c')],
       [adapter, new Map(wgsl).set('lib/weight_q8_0.wgsl', 'c')],
     ] as const) {
       expect((await loadTimes(store, other, sources)).times).toEqual({});

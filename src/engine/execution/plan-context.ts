@@ -9,8 +9,11 @@ import type { Gpu } from '../gpu/device.ts';
 import type { PipelineCache } from '../gpu/pipelines.ts';
 import { type BufferName, type Graph, type GraphNode, layerShape, type Rope } from '../graph/graph.ts';
 import type { AttentionTraits } from '../ops/attention.ts';
+import { defaultTiling } from './attention-tiling.ts';
 import { layerStrides, type Memory } from '../memory/memory.ts';
 import type { StreamedRowBuffers } from './streamed-rows.ts';
+import type { MeasuredChoice } from './measured-choice.ts';
+import type { AttentionTiling } from './step.ts';
 import type { Tuning } from './tuning.ts';
 import { stackKey } from '../graph/stack-key.ts';
 import type { WeightStack } from '../loading/weights.ts';
@@ -87,7 +90,14 @@ export interface PlanContext {
   readonly tuning: Tuning;
   /** Owns the buffers that belong to the plan itself. */
   readonly pool: BufferPool;
+  /** Default: the tiling that the memory is made for. */
+  readonly tiling?: AttentionTiling;
+  /** Called with every choice of the plan. Nothing is compiled or bound, and the plan cannot run. */
+  readonly collect?: (choice: MeasuredChoice) => void;
 }
+
+export const tilingOf = ({ tiling, memory }: Pick<PlanContext, 'tiling' | 'memory'>): AttentionTiling =>
+  tiling ?? defaultTiling(memory);
 
 /**
  * Rows that are decoded and rows of prompts run on kernels that round differently, so each must always run on those of its

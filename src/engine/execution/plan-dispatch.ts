@@ -29,6 +29,10 @@ export async function planDispatch<V extends Variant, P extends Params>(
   rows: Dispatch['rows'] = 'tokens',
 ): Promise<PlannedDispatch> {
   const { memory, pipelines, pool } = context;
+  if (context.collect) {
+    const bindGroup = undefined as unknown as GPUBindGroup;
+    return { id, op: options[0]?.kernel.op ?? '', rows, bindGroup, choices: [] };
+  }
   const compiled = await Promise.all(options.map(({ kernel, variant }) => pipelines.get(kernel, variant)));
   const first = options[0];
   const layout = compiled[0]?.layout;

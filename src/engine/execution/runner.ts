@@ -15,7 +15,7 @@ import { type PreparedModel, type LoadOptions, prepareModel } from '../loading/p
 import { observeDispatches, type ObservedDispatch, type ReadSizes } from './observe-dispatches.ts';
 import { type LabDispatch, separatesDecodeRows } from './plan-context.ts';
 import { pipelineChoicesOf, makePlan, type Plan, fuseUnits } from './plan.ts';
-import { StepInput, maxStepSamples, requestFlagsOf } from './step.ts';
+import { type AttentionTiling, StepInput, maxStepSamples, requestFlagsOf } from './step.ts';
 import { verifyKernels } from '../verification/verify-kernels.ts';
 import { EngineError, greedySampling, type LoadProgress, type ReplacedKernel } from '../types.ts';
 import { estimateUnitCost } from '../ops/index.ts';
@@ -140,10 +140,15 @@ export class Runner {
     return this.weightBytes + this.memory.pool.bytes + (this.draftRunner?.memoryBytes ?? 0);
   }
 
+  /** How attention divides prompts and long contexts. */
+  get tiling(): AttentionTiling {
+    return this.#loading.tiling;
+  }
+
   newStep(): StepInput {
-    const { layout, tileTokens, splitTokens } = this.memory;
+    const { layout, splitTokens } = this.memory;
     return new StepInput(layout, {
-      tileTokens,
+      ...this.#loading.tiling,
       splitTokens,
       separatesDecodeRows: separatesDecodeRows({ gpu: this.gpu, family: this.#loading.family }),
     });
@@ -517,19 +522,15 @@ export class Runner {
     onProgress({ stage: 'warm-up', done: counts.length, total });
     for (const rows of warmPromptRows) {
       step.clear();
-      const length = Math.min(Math.max(this.memory.tileTokens, rows), stepTokens, context);
+      const length = Math.min(Math.max(this.tiling.tileTokens, rows), stepTokens, context);
       const prompt = Array.from({ length }, () => 0);
       step.sample(step.prefillTokens(prompt, 0, length, 0), 0, length, greedySampling);
       await run();
     }
-    if (this.memory.maxSplits > 1) {
+    const [split] = this.tiling.splits;
+    if (split && split.from < context) {
       step.clear();
-      step.sample(
-        step.decodeToken(0, this.memory.splitTokens, 0),
-        0,
-        this.memory.splitTokens + 1,
-        greedySampling,
-      );
+      step.sample(step.decodeToken(0, split.from, 0), 0, split.from + 1, greedySampling);
       await run();
     }
     onProgress({ stage: 'warm-up', done: total, total });

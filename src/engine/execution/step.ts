@@ -62,6 +62,22 @@ export function stepLayout(limits: { slots: number; tokens: number; tileTokens: 
   };
 }
 
+/** How attention reads the contexts of decoded tokens from a position on, up to that of the next entry. */
+export interface ContextSplit {
+  /** First position. */
+  readonly from: number;
+  /** Positions that one workgroup reads; less than 65,536. */
+  readonly tokens: number;
+}
+
+/** Tiles of attention; tokens before the first split are not split. */
+export interface AttentionTiling {
+  /** Tokens of a prompt in a tile. */
+  readonly tileTokens: number;
+  /** In ascending order. */
+  readonly splits: readonly ContextSplit[];
+}
+
 /** Input of one step in the GPU's format; allocated once, filled anew for each step. */
 export class StepInput {
   readonly layout: StepLayout;
@@ -80,18 +96,27 @@ export class StepInput {
   readonly #words: Uint32Array<ArrayBuffer>;
   readonly #floats: Float32Array;
   readonly #tileTokens: number;
-  readonly #splitTokens: number;
+  readonly #splits: readonly ContextSplit[];
+  /** The first position whose context is split. */
+  readonly #splitFrom: number;
 
+  /** @param options.splitTokens without `splits`: positions in a split, and the first position whose context is split */
   constructor(
     layout: StepLayout,
-    options: { tileTokens: number; splitTokens: number; separatesDecodeRows?: boolean },
+    options: Pick<AttentionTiling, 'tileTokens'> & {
+      splitTokens: number;
+      splits?: readonly ContextSplit[];
+      separatesDecodeRows?: boolean;
+    },
   ) {
+    const { splitTokens } = options;
     this.layout = layout;
     this.separatesDecodeRows = options.separatesDecodeRows ?? false;
     this.#words = new Uint32Array(layout.sizeBytes / 4);
     this.#floats = new Float32Array(this.#words.buffer);
     this.#tileTokens = options.tileTokens;
-    this.#splitTokens = options.splitTokens;
+    this.#splits = options.splits ?? [{ from: splitTokens, tokens: splitTokens }];
+    this.#splitFrom = this.#splits[0]?.from ?? Number.POSITIVE_INFINITY;
   }
 
   clear(): void {
@@ -126,7 +151,7 @@ export class StepInput {
     const { layout, dims } = this;
     const single = maxStepSamples(layout.dummySlot) - dims.singleTiles;
     const split = layout.dummySlot - dims.splitTiles;
-    const unsplit = Math.max(0, this.#splitTokens - position);
+    const unsplit = Math.max(0, this.#splitFrom - position);
     return unsplit > single ? single : unsplit + split;
   }
 
@@ -159,7 +184,7 @@ export class StepInput {
 
   /** Adds a token at `position` and drafts of the tokens after it. @returns the row of the first */
   verifyTokens(id: number, drafts: readonly number[], position: number, slot: number): number {
-    const isUnsplit = position + drafts.length < this.#splitTokens;
+    const isUnsplit = position + drafts.length < this.#splitFrom;
     // Only a draft model adds more rows than there is room for, or past the split; its own bits do not matter.
     if (this.separatesDecodeRows && isUnsplit && drafts.length < this.decodeRoom(position))
       return this.decodeTokens([id, ...drafts], position, slot) - drafts.length;
@@ -261,10 +286,13 @@ export class StepInput {
   #addSingleTile(id: number, position: number, slot: number): number {
     const { layout, dims } = this;
     const row = this.#addToken(id, position, slot, singleTileFlag);
-    if (position < this.#splitTokens)
+    const split = this.#splits.findLast(({ from }) => position >= from);
+    if (split) {
+      this.#writeTile(layout.splitTiles, dims.splitTiles++, row, 1 + split.tokens * 0x10000, slot, position);
+      dims.splits = Math.max(dims.splits, Math.floor(position / split.tokens) + 1);
+    } else {
       this.#writeTile(layout.singleTiles, dims.singleTiles++, row, 1, slot, position);
-    else this.#writeTile(layout.splitTiles, dims.splitTiles++, row, 1, slot, position);
-    dims.splits = Math.max(dims.splits, Math.floor(position / this.#splitTokens) + 1);
+    }
     return row;
   }
 

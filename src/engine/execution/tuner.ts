@@ -1,4 +1,4 @@
-/** Measures which kernels are fastest for a model's products, on the actual adapter and weights. */
+/** Measures which kernels are fastest for a model, on the actual adapter and weights. */
 import { packParams } from '../../../kernels/define.ts';
 import {
   type MatmulFamily,
@@ -7,12 +7,22 @@ import {
   plainProductParams,
 } from '../../../kernels/matmul.ts';
 import type { Gpu } from '../gpu/device.ts';
-import { PassTimer } from '../gpu/pass-timer.ts';
 import type { PipelineCache } from '../gpu/pipelines.ts';
 import type { Graph } from '../graph/graph.ts';
 import type { MatmulUnit } from '../ops/matmul.ts';
 import type { Memory } from '../memory/memory.ts';
-import { comparedRowCounts, productKey, type Tuning } from './tuning.ts';
+import { type ChoicesPlanner, choiceMeasurements } from './choice-measurements.ts';
+import {
+  areNear,
+  type Candidate,
+  deviceBench,
+  isPending,
+  type KernelBench,
+  measureCandidates,
+  type Measurement,
+  sawtooth,
+} from './measure-candidates.ts';
+import { comparedRowCounts, optionKey, productKey, type Tuning } from './tuning.ts';
 import { stackKey } from '../graph/stack-key.ts';
 import { withoutSubgroups } from '../verification/excluded-kernels.ts';
 import type { WeightPart, WeightStack } from '../loading/weights.ts';
@@ -31,26 +41,14 @@ interface TuningTask {
 
 /** Token count that represents "any number". */
 const batchTokens = 64;
-const rounds = 5;
-/** Minimum duration of a round in ms, reached by repeating the dispatch. */
-const minRoundMs = 1;
-const maxRepeats = 64;
-/** Recorded for a kernel that does not compile on this adapter or gives wrong results. */
-const invalidMs = 1e9;
-/** Below the resolution of any clock. */
-const minMs = 1e-6;
-/** Largest mean squared error between two kernels, relative to the signal power; 8-bit rounding causes 3e-5. */
-const maxRelativeError = 1e-3;
 
 interface KernelCandidate {
   readonly family: MatmulFamily;
   readonly option: MatmulOption;
 }
 
-/**
- * A measurement to make: the candidate kernels for one product and row-count class. The default candidate is first.
- */
-interface TuningMeasurement {
+/** The candidate kernels for one product and row-count class. The default candidate is first. */
+interface ProductChoice {
   readonly task: TuningTask;
   readonly upTo: number;
   readonly candidates: readonly KernelCandidate[];
@@ -63,7 +61,7 @@ interface TuningMeasurement {
 function familyMeasurements(
   families: readonly MatmulFamily[],
   tasks: readonly TuningTask[],
-): TuningMeasurement[] {
+): ProductChoice[] {
   const heaviest = new Map(tasks.filter(({ unit }) => !unit.sampled).map((task) => [task.part.format, task]));
   return [...heaviest.values()].flatMap((task) =>
     comparedRowCounts.map((upTo) => ({
@@ -78,7 +76,7 @@ function familyMeasurements(
 }
 
 /** Largest products first. */
-function optionMeasurements(family: MatmulFamily, tasks: readonly TuningTask[]): TuningMeasurement[] {
+function optionMeasurements(family: MatmulFamily, tasks: readonly TuningTask[]): ProductChoice[] {
   return tasks.toReversed().flatMap((task) =>
     family
       .classes(task.part.format)
@@ -90,9 +88,6 @@ function optionMeasurements(family: MatmulFamily, tasks: readonly TuningTask[]):
       })),
   );
 }
-
-const isPending = (tuning: Tuning, { task, upTo, candidates }: TuningMeasurement): boolean =>
-  candidates.some(({ family, option }) => !tuning.has(family, task.part, upTo, option));
 
 /** The kernel family for a model with these products. */
 export function familyOf(
@@ -107,21 +102,37 @@ export function familyOf(
   return tuning.family([...families, ...fallbacks], products);
 }
 
-/** True when every product of the graph is measured. */
-export function isMeasured(
-  context: Pick<TunerContext, 'gpu'>,
+/** Plans the choices that are left to measurements besides those of products. */
+type PlanChoices = (tuning: Tuning) => Promise<ChoicesPlanner>;
+
+/** True when everything that a plan chooses is measured. */
+export async function isMeasured(
+  context: TunerContext,
   graph: Graph,
   stacks: ReadonlyMap<string, WeightStack>,
   tuning: Tuning,
-): boolean {
+  planChoices?: PlanChoices,
+): Promise<boolean> {
   const tasks = tasksOf(graph, stacks);
   const families = familyMeasurements(matmulFamilies(context.gpu.caps, tuning.int8), tasks);
   const options = optionMeasurements(familyOf(context, stacks, tuning), tasks);
-  return ![...families, ...options].some((one) => isPending(tuning, one));
+  const products = [...families, ...options].map((choice) => productMeasurement(context, choice));
+  if (products.some((one) => isPending(tuning, one))) return false;
+  const choices = planChoices ? await choiceMeasurements(await planChoices(tuning)) : [];
+  return !choices.some((one) => isPending(tuning, one));
+}
+
+interface TuneOptions {
+  readonly budgetMs: number;
+  readonly now: () => number;
+  readonly onMeasured: (done: number, total: number) => void;
+  readonly planChoices?: PlanChoices;
+  /** Default: one that runs on the device. */
+  readonly bench?: KernelBench;
 }
 
 /**
- * Makes the missing measurements of a graph's products until `budgetMs` is used up. Overwrites activations, so
+ * Makes the missing measurements of a graph until `budgetMs` is used up. Overwrites activations, caches and page tables, so
  * nothing else may run meanwhile.
  * @returns the number of measured kernels, and whether all measurements were made
  */
@@ -130,30 +141,36 @@ export async function tune(
   graph: Graph,
   stacks: ReadonlyMap<string, WeightStack>,
   tuning: Tuning,
-  options: { budgetMs: number; now: () => number; onMeasured: (done: number, total: number) => void },
+  { budgetMs, now, onMeasured, planChoices, bench = deviceBench(context.gpu) }: TuneOptions,
 ): Promise<{ measured: number; complete: boolean }> {
-  const end = options.now() + options.budgetMs;
-  const isOverBudget = () => options.now() > end;
+  const end = now() + budgetMs;
+  const isOverBudget = () => now() > end;
   const tasks = tasksOf(graph, stacks);
-  const timer = new PassTimer(context.gpu);
   let measured = 0;
   let complete = true;
-  const makeMeasurements = async (measurements: readonly TuningMeasurement[]) => {
+  const makeMeasurements = async (measurements: readonly Measurement[]) => {
     const pending = measurements.filter((one) => isPending(tuning, one));
     for (const [index, measurement] of pending.entries()) {
       if (isOverBudget()) {
         complete = false;
         return;
       }
-      measured += await measure(context, measurement, { tuning, timer, isOverBudget });
-      options.onMeasured(index + 1, pending.length);
+      measured += await measureCandidates(measurement, { tuning, bench, isOverBudget });
+      onMeasured(index + 1, pending.length);
     }
   };
+  const measureProducts = (choices: readonly ProductChoice[]) =>
+    makeMeasurements(choices.map((choice) => productMeasurement(context, choice)));
   try {
-    await makeMeasurements(familyMeasurements(matmulFamilies(context.gpu.caps, tuning.int8), tasks));
-    await makeMeasurements(optionMeasurements(familyOf(context, stacks, tuning), tasks));
+    await measureProducts(familyMeasurements(matmulFamilies(context.gpu.caps, tuning.int8), tasks));
+    await measureProducts(optionMeasurements(familyOf(context, stacks, tuning), tasks));
+    // How attention is tiled is chosen first: the kernels of its parts are measured with it.
+    for (const kind of planChoices ? (['tiling', 'variant'] as const) : []) {
+      const planner = await (planChoices as PlanChoices)(tuning);
+      await makeMeasurements(await choiceMeasurements(planner, kind));
+    }
   } finally {
-    timer.destroy();
+    bench.destroy();
   }
   return { measured, complete };
 }
@@ -170,69 +187,38 @@ function tasksOf(graph: Graph, stacks: ReadonlyMap<string, WeightStack>): Tuning
   return [...tasks.values()].sort((a, b) => a.flops - b.flops);
 }
 
-/**
- * Times the candidates in alternation, so that other load on the machine affects them alike, and keeps each one's
- * best round. Norms and biases are left out, because they take little time compared to the product.
- */
-async function measure(
-  context: TunerContext,
-  { task, upTo, candidates }: TuningMeasurement,
-  { tuning, timer, isOverBudget }: { tuning: Tuning; timer: PassTimer; isOverBudget: () => boolean },
-): Promise<number> {
+/** Norms and biases are left out, because they take little time compared to the product. */
+function productMeasurement(context: TunerContext, { task, upTo, candidates }: ProductChoice): Measurement {
   const { gpu, memory } = context;
-  const { device } = gpu;
+  const { queue } = gpu.device;
   const { unit, part } = task;
   const maxTokens = unit.sampled ? memory.capacity.slots : memory.capacity.stepTokens;
   const tokens = Math.min(Number.isFinite(upTo) ? upTo : batchTokens, maxTokens);
-  const y = memory.buffers[unit.to];
-  const elements = tokens * memory.strides[unit.to];
+  const buffer = memory.buffers[unit.to];
+  const stride = memory.strides[unit.to];
+  const words = tokens * stride;
   // Candidates that compute one range of rows compute the same one.
   const isDecode = candidates.some(({ option }) => option.kernel.rows === 'decode');
-  device.queue.writeBuffer(memory.step, 0, new Uint32Array([tokens, tokens, 0, isDecode ? tokens : 0]));
-  device.queue.writeBuffer(memory.buffers[unit.from], 0, sawtooth(tokens * part.blocks * 32));
-  const nanFill = new Float32Array(elements).fill(Number.NaN);
-  const record = ({ family, option }: KernelCandidate, ms: number) =>
-    tuning.record(family, part, upTo, option, Math.max(ms, minMs));
-
-  const runs: { candidate: KernelCandidate; encode: (pass: GPUComputePassEncoder) => void; best: number }[] =
-    [];
-  let expected: Float32Array | undefined;
-  for (const candidate of candidates) {
-    // A kernel that the driver rejects, or that gives wrong results, must neither abort start-up nor be selected.
-    try {
-      const encode = await encoderFor(context, task, tokens, candidate.option);
-      device.queue.writeBuffer(y, 0, nanFill);
-      await timer.time(encode); // may compile
-      const actual = await readBack(device, y, elements);
-      expected ??= actual;
-      if (
-        isNear(actual, expected, {
-          tokens,
-          stride: memory.strides[unit.to],
-          first: part.firstRow,
-          rows: part.rows,
-        })
-      )
-        runs.push({ candidate, encode, best: Number.POSITIVE_INFINITY });
-      else record(candidate, invalidMs);
-    } catch {
-      record(candidate, invalidMs);
-    }
-  }
-  const [first] = runs;
-  if (!first) return 0;
-  const singleRunMs = await timer.time(first.encode);
-  const repeats = Math.max(1, Math.min(maxRepeats, Math.ceil(minRoundMs / Math.max(singleRunMs, minMs))));
-  for (let round = 0; round < rounds && !(round > 0 && isOverBudget()); round++) {
-    for (const run of runs) {
-      const ms = await timer.time((pass) => {
-        for (let n = 0; n < repeats; n++) run.encode(pass);
-      });
-      run.best = Math.min(run.best, ms / repeats);
-    }
-  }
-  for (const { candidate, best } of runs) record(candidate, best);
-  return runs.length;
+  const [first, end] = [part.firstRow, part.firstRow + part.rows];
+  return {
+    key: productKey(part, upTo),
+    candidates: candidates.map(
+      ({ family, option }): Candidate => ({
+        name: `${family.name} ${optionKey(option)}`,
+        prepare: () => encoderFor(context, task, tokens, option),
+      }),
+    ),
+    fill(isFirst) {
+      if (isFirst) {
+        queue.writeBuffer(memory.step, 0, new Uint32Array([tokens, tokens, 0, isDecode ? tokens : 0]));
+        queue.writeBuffer(memory.buffers[unit.from], 0, sawtooth(tokens * part.blocks * 32));
+      }
+      queue.writeBuffer(buffer, 0, new Float32Array(words).fill(Number.NaN));
+    },
+    output: { buffer, words },
+    isNear: (actual, expected) =>
+      areNear(actual, expected, (index) => index % stride >= first && index % stride < end),
+  };
 }
 
 /** Compiles and binds an option; returns a function that adds one run of it to a pass. */
@@ -287,40 +273,4 @@ async function encoderFor(
     pass.setBindGroup(0, bindGroup);
     pass.dispatchWorkgroups(...grid);
   };
-}
-
-/** Values of both signs that differ between tokens and columns. */
-function sawtooth(count: number): Float32Array<ArrayBuffer> {
-  return Float32Array.from({ length: count }, (_, i) => ((i * 37) % 101) / 50 - 1);
-}
-
-/** Compares the output rows of a product; NaN never compares as near. */
-function isNear(
-  actual: Float32Array,
-  expected: Float32Array,
-  area: { tokens: number; stride: number; first: number; rows: number },
-): boolean {
-  let error = 0;
-  let power = 0;
-  for (let t = 0; t < area.tokens; t++) {
-    const start = t * area.stride + area.first;
-    for (let i = start; i < start + area.rows; i++) {
-      error += ((actual[i] as number) - (expected[i] as number)) ** 2;
-      power += (expected[i] as number) ** 2;
-    }
-  }
-  return error <= maxRelativeError * power;
-}
-
-async function readBack(device: GPUDevice, buffer: GPUBuffer, elements: number): Promise<Float32Array> {
-  const size = elements * 4;
-  const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
-  const readback = device.createBuffer({ label: 'tuner.readback', size, usage });
-  const encoder = device.createCommandEncoder();
-  encoder.copyBufferToBuffer(buffer, 0, readback, 0, size);
-  device.queue.submit([encoder.finish()]);
-  await readback.mapAsync(GPUMapMode.READ);
-  const values = new Float32Array(readback.getMappedRange().slice(0));
-  readback.destroy();
-  return values;
 }

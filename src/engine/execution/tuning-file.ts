@@ -7,7 +7,8 @@ import type { Gpu } from '../gpu/device.ts';
 export type Fingerprinted = Pick<Gpu, 'facts' | 'caps' | 'model'>;
 
 /** True for sources of measured kernels: when their text changes, measurements are repeated. */
-const isMatmulSource = (path: string): boolean => /^(matmul|matvec|lib\/)/.test(path);
+const isMeasuredSource = (path: string): boolean =>
+  /^(matmul|matvec|attention|rms_norm|norm_add|layer_norm|gated_norm|sample_pick|logprobs|lib\/)/.test(path);
 
 /** FNV-1a, 32 bits; not cryptographic. */
 export function fingerprint(texts: Iterable<string>): string {
@@ -39,7 +40,7 @@ export async function loadTimes(
   adapter: Fingerprinted,
   wgsl: WgslSources,
 ): Promise<{ key: string; times: KernelTimes }> {
-  const key = `kernels-${adapterKey(adapter, wgsl, isMatmulSource)}.json`;
+  const key = `kernels-${adapterKey(adapter, wgsl, isMeasuredSource)}.json`;
   const text = await store.read(key).catch(() => undefined);
   return { key, times: (text === undefined ? undefined : parseTimes(text)) ?? {} };
 }

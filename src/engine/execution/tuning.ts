@@ -16,7 +16,7 @@ export interface ProductShape {
   readonly blocks: number;
 }
 
-/** GPU time in ms for each product and option; the content of a tuning file. */
+/** GPU time in ms for each measured step of a subject, and option; the content of a tuning file. */
 export type KernelTimes = Record<string, Record<string, number>>;
 
 export interface ChosenMatmul {
@@ -35,7 +35,16 @@ const maxTimeRatio = 0.97;
 /** Row counts of decoding and of prompts. */
 export const comparedRowCounts = [1, Number.POSITIVE_INFINITY];
 
-export const optionKey = ({ kernel, variant }: MatmulOption): string => variantKey(kernel.source, variant);
+/** A kernel variant among which a choice is made. */
+export interface KernelOption {
+  readonly kernel: { readonly source: string };
+  readonly variant: Variant;
+}
+
+export const optionKey = ({ kernel, variant }: KernelOption): string => variantKey(kernel.source, variant);
+
+/** Key of the times of a subject, such as a norm of rows of some length, in one of the steps that it is measured in. */
+export const stepKey = (subject: string, step: string): string => `${subject}, ${step}`;
 
 export const productKey = ({ format, rows, blocks }: ProductShape, upTo: number): string =>
   `${format} ${rows}x${blocks * 32} up to ${Number.isFinite(upTo) ? upTo : 'any'}`;
@@ -99,29 +108,37 @@ export class Tuning {
     return family.classes(format).every(({ options }) => options.some((option) => this.#isUsable(option)));
   }
 
+  /**
+   * The fastest option over all of these keys of times, by the geometric mean; the first when nothing was measured.
+   * @param options names of options
+   */
+  fastest(keys: readonly string[], options: readonly string[]): string {
+    return fastest(options, keys, (option, key) => this.times[key]?.[option]);
+  }
+
+  /** The fastest variant that is not excluded, for all steps together. @param options at least one, the default first */
+  variant<O extends KernelOption>(subject: string, steps: readonly string[], options: readonly O[]): O {
+    const usable = options.filter((one) => !this.#isExcluded(one));
+    const byKey = new Map((usable.length > 0 ? usable : options).map((one) => [optionKey(one), one]));
+    const chosen = this.fastest(
+      steps.map((step) => stepKey(subject, step)),
+      [...byKey.keys()],
+    );
+    return byKey.get(chosen) as O;
+  }
+
+  #isExcluded({ kernel, variant }: KernelOption): boolean {
+    return this.excluded.has(kernelName(kernel.source, variant));
+  }
+
   #isUsable({ kernel, variant, roundsTo16Bits = false }: MatmulOption): boolean {
     if ((variant['F16'] === true && !this.f16) || (roundsTo16Bits && !this.int16)) return false;
-    return !this.excluded.has(kernelName(kernel.source, variant));
+    return !this.#isExcluded({ kernel, variant });
   }
 
   #fastest(families: readonly MatmulFamily[], products: readonly ProductShape[]): MatmulFamily {
     const keys = new Set(products.flatMap((one) => comparedRowCounts.map((upTo) => productKey(one, upTo))));
-    const [defaultFamily, ...others] = families as [MatmulFamily, ...MatmulFamily[]];
-    let best = defaultFamily;
-    let bestRatio = maxTimeRatio;
-    for (const other of others) {
-      const ratios = [...keys].flatMap((key) => {
-        const byOption = this.times[key] ?? {};
-        const [defaultMs, otherMs] = [defaultFamily, other].map((family) => fastestOf(byOption, family.name));
-        return defaultMs !== undefined && otherMs !== undefined ? [otherMs / defaultMs] : [];
-      });
-      const ratio = ratios.reduce((product, one) => product * one, 1) ** (1 / Math.max(1, ratios.length));
-      if (ratios.length > 0 && ratio < bestRatio) {
-        best = other;
-        bestRatio = ratio;
-      }
-    }
-    return best;
+    return fastest(families, [...keys], ({ name }, key) => minTimeOf(this.times[key] ?? {}, name));
   }
 
   /** @param unbounded activations may exceed f16 */
@@ -131,24 +148,30 @@ export class Tuning {
       const usable = bounded.filter((option) => this.#isUsable(option));
       // Without any, the plan has an excluded kernel, which refuses the model.
       const options = usable.length > 0 ? usable : bounded;
-      const times = this.times[productKey(product, upTo)] ?? {};
-      let best = options[0] as MatmulOption;
+      const [first, ...others] = options as [MatmulOption, ...MatmulOption[]];
       // Kernels for decoded rows round differently, and must not differ between numbers of rows.
-      for (const option of best.kernel.rows === 'decode' ? [] : options.slice(1)) {
-        if (option.int8 && !this.int8) continue;
-        const [bestMs, optionMs] = [
-          times[`${family.name} ${optionKey(best)}`],
-          times[`${family.name} ${optionKey(option)}`],
-        ];
-        if (bestMs !== undefined && optionMs !== undefined && optionMs < bestMs * maxTimeRatio) best = option;
-      }
+      const measured =
+        first.kernel.rows === 'decode' ? [] : others.filter(({ int8 }) => this.int8 || int8 !== true);
+      const best = fastest(
+        [first, ...measured],
+        [productKey(product, upTo)],
+        (option, key) => this.times[key]?.[`${family.name} ${optionKey(option)}`],
+      );
       return { ...best, upTo };
     });
     return chosen.flatMap((one) => [fewRowsClass(one) ?? [], one].flat());
   }
 
   record(family: MatmulFamily, product: ProductShape, upTo: number, option: MatmulOption, ms: number): void {
-    (this.times[productKey(product, upTo)] ??= {})[`${family.name} ${optionKey(option)}`] = ms;
+    this.recordTime(productKey(product, upTo), `${family.name} ${optionKey(option)}`, ms);
+  }
+
+  recordTime(key: string, option: string, ms: number): void {
+    (this.times[key] ??= {})[option] = ms;
+  }
+
+  hasTime(key: string, option: string): boolean {
+    return this.times[key]?.[option] !== undefined;
   }
 
   has(family: MatmulFamily, product: ProductShape, upTo: number, option: MatmulOption): boolean {
@@ -156,7 +179,28 @@ export class Tuning {
   }
 }
 
-function fastestOf(times: Readonly<Record<string, number>>, family: string): number | undefined {
+/**
+ * The option with the least time. One option is compared with another by the geometric mean of their ratios, over the keys with
+ * times of both, and is preferred to an earlier one only when it is faster by more than noise.
+ */
+function fastest<T>(
+  options: readonly T[],
+  keys: readonly string[],
+  timeOf: (option: T, key: string) => number | undefined,
+): T {
+  let [best] = options as [T, ...T[]];
+  for (const option of options.slice(1)) {
+    const ratios = keys.flatMap((key) => {
+      const [bestMs, optionMs] = [timeOf(best, key), timeOf(option, key)];
+      return bestMs !== undefined && optionMs !== undefined ? [optionMs / bestMs] : [];
+    });
+    const ratio = ratios.reduce((product, one) => product * one, 1) ** (1 / Math.max(1, ratios.length));
+    if (ratios.length > 0 && ratio < maxTimeRatio) best = option;
+  }
+  return best;
+}
+
+function minTimeOf(times: Readonly<Record<string, number>>, family: string): number | undefined {
   const familyTimes = Object.entries(times).flatMap(([key, ms]) =>
     key.startsWith(`${family} `) ? [ms] : [],
   );

@@ -9,9 +9,11 @@ import type { Gpu } from '../gpu/device.ts';
 import { PipelineCache } from '../gpu/pipelines.ts';
 import type { Graph } from '../graph/graph.ts';
 import { allocateMemory, type Capacity, type Memory } from '../memory/memory.ts';
+import { attentionLayers, describeTiling, fastestTiling } from '../execution/attention-tiling.ts';
 import { vectorsOf, fuseUnits } from '../execution/plan.ts';
 import type { Weights } from '../execution/plan-context.ts';
 import type { Store, WgslSources } from '../platform.ts';
+import type { AttentionTiling } from '../execution/step.ts';
 import { familyOf, isMeasured, tune } from '../execution/tuner.ts';
 import { Tuning } from '../execution/tuning.ts';
 import { type StreamedRows, streamedRowsOf } from '../execution/streamed-rows.ts';
@@ -53,6 +55,7 @@ export interface PreparedModel {
   readonly family: MatmulFamily;
   readonly tuning: Tuning;
   readonly fusedOps: readonly FusedOp[];
+  readonly tiling: AttentionTiling;
   readonly verifyMode: VerifyMode;
   /** What earlier verifications found on this adapter. */
   readonly verified: VerifiedKernels;
@@ -127,7 +130,6 @@ export async function prepareModel(options: LoadOptions): Promise<PreparedModel>
     const loadWeights = () => (loadingWeights ??= loader.load(stacks.values()));
     const verified = await loadVerified(options.retune ? undefined : store, gpu, wgsl);
     const excluded = new Set(Object.keys(verified.excluded));
-    const measured = await loadTuning({ ...options, memory, pipelines, stacks, loadWeights, excluded });
     const vectors = new Map<string, GPUBuffer>();
     const loadVectors = async (ops: readonly FusedOp[]) => {
       for (const [key, names] of vectorsOf(ops)) {
@@ -139,7 +141,8 @@ export async function prepareModel(options: LoadOptions): Promise<PreparedModel>
       const family = familyOf({ gpu }, stacks, tuning);
       const fusedOps = fuseUnits({ gpu, tuning }, graph, family, stacks);
       await loadVectors(fusedOps);
-      return { ...common, family, tuning, fusedOps };
+      const tiling = fastestTiling(gpu, graph.shape, memory, tuning);
+      return { ...common, family, tuning, fusedOps, tiling };
     };
     const common = {
       tensors: file.tensors,
@@ -160,7 +163,15 @@ export async function prepareModel(options: LoadOptions): Promise<PreparedModel>
         pool.destroy();
       },
     } as const;
-    return await choose(measured);
+    const planChoices = async (tuning: Tuning) => ({
+      ...(await choose(tuning)),
+      gpu,
+      graph,
+      pool: memory.pool,
+    });
+    return await choose(
+      await loadTuning({ ...options, memory, pipelines, stacks, loadWeights, excluded, planChoices }),
+    );
   } catch (error) {
     workspacePool.destroy();
     pool.destroy();
@@ -185,9 +196,10 @@ async function loadTuning(
     stacks: Parameters<typeof tune>[2];
     loadWeights: () => Promise<void>;
     excluded: ReadonlySet<string>;
+    planChoices: NonNullable<Parameters<typeof isMeasured>[4]>;
   },
 ): Promise<Tuning> {
-  const { store, gpu, wgsl, graph, stacks, excluded, onProgress, onNotice } = context;
+  const { store, gpu, wgsl, graph, stacks, excluded, planChoices, onProgress, onNotice } = context;
   const rounds = context.exact !== true;
   // Rounding a prompt changes which experts the router selects, and with them a prediction by nats.
   const limits = { f16: rounds && !graph.shape.experts, int16: rounds, excluded };
@@ -197,19 +209,25 @@ async function loadTuning(
   // The effect of rounding on predictions is measured; its effect on embeddings would not be noticed.
   const int8 = limits.f16 && graph.shape.embedding === undefined;
   const tuning = new Tuning(context.retune ? {} : times, { int8, ...limits });
-  if (isMeasured(context, graph, stacks, tuning)) return tuning;
+  if (await isMeasured(context, graph, stacks, tuning, planChoices)) return tuning;
   await context.loadWeights();
   const start = now();
   const { measured, complete } = await tune(context, graph, stacks, tuning, {
     budgetMs: tuningBudgetMs,
     now,
+    planChoices,
     onMeasured: (done, total) => onProgress({ stage: 'measure', done, total }),
   });
   const seconds = ((now() - start) / 1000).toFixed(1);
   const family = familyOf(context, stacks, tuning).name;
+  const { memory } = context;
+  const tiling =
+    attentionLayers(graph.shape).length > 0
+      ? `; ${describeTiling(fastestTiling(gpu, graph.shape, memory, tuning), memory)}`
+      : '';
   const repeatNote = complete ? 'once' : 'the rest at the next start';
   onNotice?.(
-    `measured ${measured} kernels on ${gpu.facts.description} in ${seconds} s, ${repeatNote}: ${family}`,
+    `measured ${measured} kernels on ${gpu.facts.description} in ${seconds} s, ${repeatNote}: ${family}${tiling}`,
   );
   await saveTimes(store, key, tuning.times).catch((error: unknown) =>
     onNotice?.(`measurements could not be saved, the next start measures again: ${String(error)}`),

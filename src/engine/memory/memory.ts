@@ -1,4 +1,5 @@
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
+import { classGrowth, maxParts } from '../execution/attention-tiling.ts';
 import { attentionTile } from '../../../kernels/attention-choices.ts';
 import { blockColumns } from '../../../kernels/formats.ts';
 import { logprobWords } from '../../../kernels/logprobs.ts';
@@ -192,9 +193,17 @@ const sampledVocabulary = (shape: Shape): number => (shape.embedding ? 0 : shape
 /** Buffers with one row for each sample instead of each token. */
 const sampledBuffers: readonly string[] = ['last', 'logits', 'expanded', 'embedding'] satisfies BufferName[];
 
-/** Number of parts that decoding splits the context into; embedding models do not decode. */
-const splitsOf = (shape: Shape, capacity: Pick<Capacity, 'context' | 'splitTokens'>): number =>
-  shape.embedding ? 1 : Math.ceil(capacity.context / splitTokensOf(capacity));
+/**
+ * Most parts that decoding may split a context into, whichever measurements choose: those of the default, or the shortest ones of a
+ * class of contexts. Embedding models do not decode.
+ */
+function splitsOf(shape: Shape, capacity: Pick<Capacity, 'context' | 'splitTokens'>): number {
+  const { context } = capacity;
+  const splitTokens = splitTokensOf(capacity);
+  if (shape.embedding || context <= splitTokens) return 1;
+  const shortest = Math.min(classGrowth * maxParts, Math.ceil((context * maxParts) / splitTokens));
+  return Math.max(shortest, Math.ceil(context / splitTokens));
+}
 
 /** Elements for each token of attention's partial sums. */
 const partialStride = (shape: Shape, capacity: Pick<Capacity, 'context' | 'splitTokens'>): number =>

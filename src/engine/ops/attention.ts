@@ -1,9 +1,5 @@
 /** Attention over the pages of a sequence, or over whole sequences. */
-import {
-  chooseDecodeAttention,
-  chooseFlashDecode,
-  chooseWideAttention,
-} from '../../../kernels/attention-choices.ts';
+import { chooseWideAttention, decodeOptions, wideTileOptions } from '../../../kernels/attention-choices.ts';
 import {
   attentionCombine,
   decodeAttention,
@@ -11,7 +7,23 @@ import {
   flashDecodeAttention,
   prefillAttention,
 } from '../../../kernels/attention.ts';
-import { eraseVariant } from '../../../kernels/define.ts';
+import {
+  attentionLayers,
+  contextClasses,
+  headsOf,
+  measuredPosition,
+  measuredPrompts,
+  positionName,
+  promptName,
+  splitName,
+  splitOptions,
+  splitSubject,
+  tileName,
+  wideSubject,
+} from '../execution/attention-tiling.ts';
+import { activation, optionsOf, planFastest } from '../execution/measured-choice.ts';
+import { decodeStep, promptStep } from '../execution/measured-steps.ts';
+import type { StepDims } from '../../../kernels/define.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import {
   kernelCaps,
@@ -19,6 +31,7 @@ import {
   rotationOf,
   separatesDecodeRows,
   strideOf,
+  tilingOf,
   vectorOf,
   windowOf,
 } from '../execution/plan-context.ts';
@@ -53,6 +66,7 @@ export interface AttentionUnit extends UnitBase, AttentionTraits {
 
 export const attention: Op<AttentionUnit> = {
   plan: planAttention,
+  hasChoices: true,
   vectors: ({ sinks }, { headNorms = [] }) => [headNorms, [sinks ?? []].flat()],
   cost(unit, { tokens, position, layer: { heads, kvHeads, headDim } }) {
     // Token i attends to position + i + 1 keys, or to a window; at best, the cache is read once for each tile.
@@ -103,6 +117,9 @@ const attentionSite = (unit: AttentionUnit): BindingSite => ({
   },
 });
 
+/** Position of a short context in which decoding is measured. */
+const measuredShort = 128;
+
 async function planAttention(
   context: PlanContext,
   unit: AttentionUnit,
@@ -137,20 +154,39 @@ async function planAttention(
   };
   const out = memory.buffers.context;
   const wideTiles = { buffer: memory.step, offset: memory.layout.wideTiles, size: memory.wideTilesBytes };
-  const attendWide = (id: string, kernel: typeof prefillAttention) =>
-    planDispatch(
-      context,
-      id,
-      singleOption(
-        kernel,
-        chooseWideAttention(kernelCaps(context, kernel.source), layer, {
-          ...mode,
-          maxTile: memory.tileTokens,
-        }),
-      ),
-      params,
-      { ...buffers, tiles: wideTiles, out },
-    );
+  const { collect, ...own } = context;
+  const { tileTokens, splits } = tilingOf(context);
+  const headsName = headsOf(layer);
+  const output = activation(context, 'context');
+  const attendWide = (id: string, kernel: typeof prefillAttention) => {
+    const planTile = (by: PlanContext, tile: number) =>
+      planDispatch(
+        by,
+        id,
+        singleOption(
+          kernel,
+          chooseWideAttention(kernelCaps(context, kernel.source), layer, { ...mode, tile }),
+        ),
+        params,
+        { ...buffers, tiles: wideTiles, out },
+      );
+    const tiles = wideTileOptions(context.gpu.caps, attentionLayers(graph.shape));
+    if (tiles.length > 1 && !mode.window) {
+      collect?.({
+        subject: wideSubject(headsName),
+        steps: measuredPrompts(graph.shape, memory).map((prompt) =>
+          promptStep(context, promptName(prompt), prompt),
+        ),
+        output,
+        options: tiles.map((tile) => ({
+          name: tileName(tile),
+          tiling: { tileTokens: tile, splits },
+          dispatches: async () => [await planTile(own, tile)],
+        })),
+      });
+    }
+    return planTile(context, tileTokens);
+  };
   const { embedding } = graph.shape;
   if (embedding) {
     return [await attendWide(unit.id, embedding.bidirectional ? encoderAttention : prefillAttention)];
@@ -161,8 +197,13 @@ async function planAttention(
     size: memory.singleTilesBytes,
   };
   const splitTiles = { buffer: memory.step, offset: memory.layout.splitTiles, size: memory.splitTilesBytes };
-  const splits = { split_tokens: memory.splitTokens, max_splits: memory.maxSplits };
-  const attendSingle = (id: string, split: boolean, writes: boolean) => {
+  // Parts of a context are compared as they are, before they are combined. Those that were not written keep what they had.
+  const partialOutput = {
+    buffer: memory.partial,
+    words: ({ splitTiles: tiles }: StepDims) => tiles * heads * memory.maxSplits * (headDim + 2),
+  };
+  const classes = contextClasses(memory);
+  const attendSingle = (by: PlanContext, id: string, split: boolean, writes: boolean) => {
     const decodeMode = {
       ...mode,
       split,
@@ -170,16 +211,22 @@ async function planAttention(
     };
     const flashCaps = kernelCaps(context, flashDecodeAttention.source);
     const decodeCaps = kernelCaps(context, decodeAttention.source);
-    const flash = chooseFlashDecode(flashCaps, layer, decodeMode);
-    return planDispatch(
-      context,
+    const { flash, registers } = decodeOptions(decodeCaps, layer, decodeMode, flashCaps);
+    const positions = split
+      ? classes.filter((from) => from >= (splits[0]?.from ?? 0)).map((from) => measuredPosition(memory, from))
+      : [measuredShort, Math.min(memory.splitTokens, memory.capacity.context) - 1];
+    return planFastest(
+      by,
       id,
-      flash
-        ? singleOption(eraseVariant(flashDecodeAttention), flash)
-        : singleOption(eraseVariant(decodeAttention), chooseDecodeAttention(decodeCaps, layer, decodeMode)),
+      {
+        subject: `${split ? 'parts' : 'whole'} of contexts, ${headsName}${mode.window ? `, window ${window}` : ''}`,
+        steps: [...new Set(positions)].map((position) => decodeStep(positionName(position), position)),
+        options: [...optionsOf(flashDecodeAttention, flash), ...optionsOf(decodeAttention, registers)],
+        output: split ? partialOutput : output,
+      },
       {
         ...params,
-        ...(split ? splits : { split_tokens: 0x7fffffff, max_splits: 1 }),
+        max_splits: split ? memory.maxSplits : 1,
         rotary,
         eps,
         writes: Number(writes),
@@ -192,23 +239,37 @@ async function planAttention(
   // runs again and reads them, so the results are bit for bit those of tokens decoded one by one.
   const runsAgain = appliesRope && writesCache && separatesDecodeRows(context);
   const attendSingles = (id: string, split: boolean) => [
-    attendSingle(id, split, writesCache),
-    ...(runsAgain ? [attendSingle(`${id}.again`, split, false).then(onlyConsecutiveTiles)] : []),
+    attendSingle(context, id, split, writesCache),
+    ...(runsAgain ? [attendSingle(context, `${id}.again`, split, false).then(onlyConsecutiveTiles)] : []),
   ];
-  const dispatches = [...attendSingles(unit.id, false), attendWide(`${unit.id}.wide`, prefillAttention)];
-  // A context that fits in one split needs no split kernel, so none is compiled.
-  if (memory.maxSplits > 1) {
-    dispatches.push(
-      ...attendSingles(`${unit.id}.split`, true),
-      planDispatch(
-        context,
-        `${unit.id}.combine`,
-        singleOption(attentionCombine, { WG: 64, SINKS: mode.sinks }),
-        { heads, head_dim: headDim, ...splits, out_stride: outStride, window },
-        { partial: memory.partial, tiles: splitTiles, out, sinks: buffers.sinks },
-      ),
+  const combine = (by: PlanContext) =>
+    planDispatch(
+      by,
+      `${unit.id}.combine`,
+      singleOption(attentionCombine, { WG: 64, SINKS: mode.sinks }),
+      { heads, head_dim: headDim, max_splits: memory.maxSplits, out_stride: outStride, window },
+      { partial: memory.partial, tiles: splitTiles, out, sinks: buffers.sinks },
     );
+  for (const from of mode.window ? [] : classes) {
+    const position = measuredPosition(memory, from);
+    collect?.({
+      subject: splitSubject(headsName),
+      steps: [decodeStep(positionName(position), position)],
+      output,
+      options: splitOptions(memory, from).map((tokens) => ({
+        name: splitName(tokens),
+        tiling: { tileTokens, splits: tokens === undefined ? [] : [{ from, tokens }] },
+        dispatches: async () =>
+          tokens === undefined
+            ? [await attendSingle(own, unit.id, false, writesCache)]
+            : [await attendSingle(own, `${unit.id}.split`, true, writesCache), await combine(own)],
+      })),
+    });
   }
+  const dispatches = [...attendSingles(unit.id, false), attendWide(`${unit.id}.wide`, prefillAttention)];
+  // Contexts that are not split need no split kernel, so none is compiled.
+  if (splits.some(({ from }) => from < memory.capacity.context))
+    dispatches.push(...attendSingles(`${unit.id}.split`, true), combine(context));
   return Promise.all(dispatches);
 }
 

@@ -1,6 +1,8 @@
-import { chooseGatedNorm, gatedNorm as kernel } from '../../../kernels/gated-norm.ts';
+import { gatedNorm as kernel, gatedNormOptions } from '../../../kernels/gated-norm.ts';
 import { kernelCaps, type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
-import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import { activation, optionsOf, planFastest } from '../execution/measured-choice.ts';
+import { rowSteps } from '../execution/measured-steps.ts';
+import type { PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase } from '../graph/graph.ts';
 import { type Op, unitCost } from './op.ts';
 
@@ -18,6 +20,7 @@ export interface GatedNormUnit extends UnitBase {
 
 export const gatedNorm: Op<GatedNormUnit> = {
   plan: planGatedNorm,
+  hasChoices: true,
   vectors: ({ weight }) => [[weight]],
   cost: (_, { tokens, layer: { context } }) => unitCost(8 * tokens * context, 3 * tokens * context),
 };
@@ -25,10 +28,15 @@ export const gatedNorm: Op<GatedNormUnit> = {
 function planGatedNorm(context: PlanContext, unit: GatedNormUnit): Promise<PlannedDispatch> {
   const { memory, graph } = context;
   const { layer, heads, headDim } = unit;
-  return planDispatch(
+  return planFastest(
     context,
     unit.id,
-    singleOption(kernel, chooseGatedNorm(kernelCaps(context, kernel.source))),
+    {
+      subject: `gated_norm of ${heads} heads of ${headDim}`,
+      steps: rowSteps(context),
+      options: optionsOf(kernel, gatedNormOptions(kernelCaps(context, kernel.source))),
+      output: activation(context, 'context', true),
+    },
     {
       columns: headDim,
       stride: strideOf(context, 'context', layer),

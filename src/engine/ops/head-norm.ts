@@ -1,7 +1,9 @@
 /** RMS norm of the heads of q, k or v. */
-import { chooseRmsNorm, rmsNorm } from '../../../kernels/rms-norm.ts';
+import { chooseRmsNorm, rmsNorm, rowLaneOptions } from '../../../kernels/rms-norm.ts';
+import { activation, optionsOf, planFastest } from '../execution/measured-choice.ts';
+import { rowSteps } from '../execution/measured-steps.ts';
 import { kernelCaps, type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
-import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import type { PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import { layerShape, type UnitBase } from '../graph/graph.ts';
 import { type BindingSite, f32Bytes, type Op, unitCost } from './op.ts';
@@ -18,6 +20,7 @@ export interface HeadNormUnit extends UnitBase {
 
 export const headNorm: Op<HeadNormUnit> = {
   plan: planHeadNorm,
+  hasChoices: true,
   vectors: ({ weight }) => [[weight]],
   cost(unit, { tokens, layer: { headDim } }) {
     const values = tokens * unit.heads * headDim;
@@ -56,13 +59,20 @@ function planHeadNorm(
   const { headDim } = layerShape(graph.shape, unit.layer);
   const stride = strideOf(context, 'qkv', unit.layer);
   const offset = unit.firstHead * headDim;
-  return planDispatch(
+  const caps = kernelCaps(context, rmsNorm.source);
+  const mode = { inPlace: true, prompt: promptOnly };
+  return planFastest(
     context,
     unit.id,
-    singleOption(
-      rmsNorm,
-      chooseRmsNorm(kernelCaps(context, rmsNorm.source), { inPlace: true, prompt: promptOnly }),
-    ),
+    {
+      subject: `rms_norm of ${unit.heads} heads of ${headDim}${promptOnly ? ' of prompts' : ''}`,
+      steps: rowSteps(context, { promptOnly }),
+      options: optionsOf(
+        rmsNorm,
+        rowLaneOptions(caps).map((lanes) => chooseRmsNorm(caps, mode, lanes)),
+      ),
+      output: activation(context, 'qkv', true),
+    },
     {
       columns: headDim,
       heads: unit.heads,

@@ -74,6 +74,9 @@ const graphOpOf = ({ op }: Unit): Op<Unit> => ops[op] as unknown as Op<Unit>;
 export const planUnit = async (context: PlanContext, fusedOp: FusedOp): Promise<PlannedDispatch[]> =>
   [await opOf(fusedOp.unit).plan(context, fusedOp.unit, fusedOp)].flat();
 
+/** Whether the plan of a unit may leave choices to measurements. */
+export const hasChoices = ({ unit }: FusedOp): boolean => opOf(unit).hasChoices === true;
+
 /** The vectors that the plan of a unit binds, each a list of tensors that are stored consecutively. */
 export const vectorsOfUnit = (fusedOp: FusedOp): readonly (readonly string[])[] =>
   opOf(fusedOp.unit).vectors?.(fusedOp.unit, fusedOp) ?? [];

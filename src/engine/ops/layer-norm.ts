@@ -1,6 +1,8 @@
-import { chooseLayerNorm, layerNorm as kernel } from '../../../kernels/layer-norm.ts';
+import { layerNorm as kernel, layerNormOptions } from '../../../kernels/layer-norm.ts';
 import { kernelCaps, type PlanContext, vectorOf } from '../execution/plan-context.ts';
-import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import { activation, optionsOf, planFastest } from '../execution/measured-choice.ts';
+import { rowSteps } from '../execution/measured-steps.ts';
+import type { PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase } from '../graph/graph.ts';
 import { stackKey } from '../graph/stack-key.ts';
 import { f32Bytes, type Op, unitCost } from './op.ts';
@@ -14,6 +16,7 @@ export interface LayerNormUnit extends UnitBase {
 
 export const layerNorm: Op<LayerNormUnit> = {
   plan: planLayerNorm,
+  hasChoices: true,
   vectors: ({ weight, bias }) => [[weight, bias]],
   cost: (_, { tokens, shape: { width } }) =>
     unitCost(7 * tokens * width, 2 * tokens * width, { weightBytes: 2 * width * f32Bytes }),
@@ -22,10 +25,15 @@ export const layerNorm: Op<LayerNormUnit> = {
 function planLayerNorm(context: PlanContext, unit: LayerNormUnit): Promise<PlannedDispatch> {
   const { memory, graph } = context;
   const { width, eps } = graph.shape;
-  return planDispatch(
+  return planFastest(
     context,
     unit.id,
-    singleOption(kernel, chooseLayerNorm(kernelCaps(context, kernel.source))),
+    {
+      subject: `layer_norm of ${width}`,
+      steps: rowSteps(context),
+      options: optionsOf(kernel, layerNormOptions(kernelCaps(context, kernel.source))),
+      output: activation(context, 'hidden', true),
+    },
     { columns: width, eps },
     { affine: vectorOf(context, stackKey([unit.weight, unit.bias])), y: memory.buffers.hidden },
   );

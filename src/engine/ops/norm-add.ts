@@ -1,7 +1,10 @@
 /** A norm that is added to the residual stream. */
 import { chooseNormAdd, normAdd as kernel } from '../../../kernels/norm-add.ts';
+import { rowLaneOptions } from '../../../kernels/rms-norm.ts';
+import { activation, optionsOf, planFastest } from '../execution/measured-choice.ts';
+import { rowSteps } from '../execution/measured-steps.ts';
 import { kernelCaps, type PlanContext, vectorOf } from '../execution/plan-context.ts';
-import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import type { PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { FusedOp } from '../graph/fusion.ts';
 import type { BufferName, GraphNode, UnitBase } from '../graph/graph.ts';
 import { type BindingSite, f32Bytes, type Op, unitCost } from './op.ts';
@@ -15,6 +18,7 @@ export interface NormAddUnit extends UnitBase {
 
 export const normAdd: Op<NormAddUnit> = {
   plan: planNormAdd,
+  hasChoices: true,
   vectors: ({ weight }, { sumNormWeight }) => [[weight], [sumNormWeight ?? []].flat()],
   cost: (_, { tokens, shape: { width } }) =>
     unitCost(5 * tokens * width, 3 * tokens * width, { weightBytes: width * f32Bytes }),
@@ -69,13 +73,21 @@ function planNormAdd(
   const { projected, hidden, normed } = memory.buffers;
   const optionalBuffers =
     sumNormWeight === undefined ? {} : { next_weight: vectorOf(context, sumNormWeight), out: normed };
-  return planDispatch(
+  const caps = kernelCaps(context, kernel.source);
+  const writesNextNorm = sumNormWeight !== undefined;
+  return planFastest(
     context,
     unit.id,
-    singleOption(
-      kernel,
-      chooseNormAdd(kernelCaps(context, kernel.source), { writesNextNorm: sumNormWeight !== undefined }),
-    ),
+    {
+      subject: `norm_add of ${width}${writesNextNorm ? ', with the next norm' : ''}`,
+      steps: rowSteps(context),
+      options: optionsOf(
+        kernel,
+        rowLaneOptions(caps).map((lanes) => chooseNormAdd(caps, { writesNextNorm }, lanes)),
+      ),
+      // The sum itself grows with every run, so it is compared after the first.
+      output: activation(context, 'hidden', true),
+    },
     { columns: width, eps, scale },
     { weight: vectorOf(context, unit.weight), x: projected, y: hidden, ...optionalBuffers },
   );

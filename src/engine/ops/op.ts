@@ -18,6 +18,8 @@ export interface PlanOp<Unit> {
     unit: Unit,
     fusedOp: FusedOp,
   ) => Promise<PlannedDispatch | PlannedDispatch[]>;
+  /** Its plan may leave choices to measurements (`PlanContext.collect`). Default: it has none. */
+  readonly hasChoices?: boolean;
   /** The vectors that the plan binds, each a list of tensors that are stored consecutively. Default: none. */
   readonly vectors?: (unit: Unit, fusedOp: FusedOp) => readonly (readonly string[])[];
 }

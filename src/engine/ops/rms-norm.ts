@@ -1,7 +1,9 @@
 /** RMS norm of rows. */
-import { chooseRmsNorm, rmsNorm as kernel } from '../../../kernels/rms-norm.ts';
+import { chooseRmsNorm, rmsNorm as kernel, rowLaneOptions } from '../../../kernels/rms-norm.ts';
+import { activation, optionsOf, planFastest } from '../execution/measured-choice.ts';
+import { rowSteps } from '../execution/measured-steps.ts';
 import { kernelCaps, type PlanContext, strideOf, vectorOf } from '../execution/plan-context.ts';
-import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
+import type { PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { UnitBase, BufferName } from '../graph/graph.ts';
 import { type BindingSite, f32Bytes, type Op, unitCost } from './op.ts';
 import { gatherFor } from './gather.ts';
@@ -16,6 +18,7 @@ export interface RmsNormUnit extends UnitBase {
 
 export const rmsNorm: Op<RmsNormUnit> = {
   plan: planRmsNorm,
+  hasChoices: true,
   vectors: ({ weight }) => [[weight]],
   cost(unit, { tokens, samples, shape: { width } }) {
     const count = unit.sampled ? samples : tokens;
@@ -63,10 +66,22 @@ function planRmsNorm(context: PlanContext, unit: RmsNormUnit): Promise<PlannedDi
   const { memory, graph } = context;
   const { eps, width } = graph.shape;
   const weight = vectorOf(context, unit.weight);
-  return planDispatch(
+  const caps = kernelCaps(context, kernel.source);
+  const { sampled } = unit;
+  return planFastest(
     context,
     unit.id,
-    singleOption(kernel, chooseRmsNorm(kernelCaps(context, kernel.source), { sampled: unit.sampled })),
+    {
+      subject: `rms_norm of ${width}${sampled ? ', sampled' : ''}`,
+      steps: rowSteps(context),
+      options: optionsOf(
+        kernel,
+        rowLaneOptions(caps).map((lanes) => chooseRmsNorm(caps, { sampled }, lanes)),
+      ),
+      output: sampled
+        ? { ...activation(context, unit.to), words: ({ samples }) => samples * strideOf(context, unit.to) }
+        : activation(context, unit.to),
+    },
     {
       columns: width,
       heads: 1,

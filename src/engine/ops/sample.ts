@@ -1,15 +1,18 @@
 /** Sampling and log probabilities, which run after the logits. */
-import { chooseLogprobs, logprobs as logprobsKernel } from '../../../kernels/logprobs.ts';
+import { logprobs as logprobsKernel, logprobWords, maxLikely } from '../../../kernels/logprobs.ts';
 import {
-  chooseSamplePick,
   sampleAdjust as adjustKernel,
   sampledLogits,
   samplePick,
+  vocabularyThreads,
 } from '../../../kernels/sample.ts';
+import { optionsOf, planFastest } from '../execution/measured-choice.ts';
+import { sampleStep } from '../execution/measured-steps.ts';
 import { kernelCaps, type PlanContext } from '../execution/plan-context.ts';
 import { planDispatch, singleOption, type PlannedDispatch } from '../execution/plan-dispatch.ts';
 import type { SamplingStageUnit } from '../graph/bindings.ts';
 import type { UnitBase } from '../graph/graph.ts';
+import { requestFlagsOf } from '../execution/step.ts';
 import { type BindingSite, type Op, type PlanOp, unitCost } from './op.ts';
 
 export interface SampleUnit extends UnitBase {
@@ -17,6 +20,7 @@ export interface SampleUnit extends UnitBase {
 }
 
 export const sample: Op<SampleUnit> = {
+  hasChoices: true,
   plan: async (context, unit) => [
     await planAdjust(context, unit),
     await planSample(context, unit),
@@ -79,32 +83,57 @@ function planAdjust(context: PlanContext, { id }: SampleNode): Promise<PlannedDi
 
 function planSample(context: PlanContext, { id }: SampleNode): Promise<PlannedDispatch> {
   const { tokenCounts: seen, sampled, results, buffers } = context.memory;
-  return planDispatch(
+  return planFastest(
     context,
     id,
-    singleOption(samplePick, chooseSamplePick(kernelCaps(context, samplePick.source))),
+    {
+      ...pickChoice(context),
+      output: { buffer: results, words: ({ samples }) => samples, exact: true },
+    },
     { vocabulary: context.graph.shape.vocabulary, rules: 2, levels: 4 },
     { logits: buffers.logits, seen, sampled, results },
     'samples',
   );
 }
 
+/** How many threads share a row when tokens are picked from it. */
+const pickChoice = (context: PlanContext) => ({
+  subject: `sample of ${context.graph.shape.vocabulary}`,
+  steps: [
+    sampleStep('greedy', {}),
+    sampleStep('top-k and top-p', { temperature: 0.8, topK: 40, topP: 0.95 }),
+  ],
+  options: optionsOf(samplePick, vocabularyThreads(kernelCaps(context, samplePick.source))),
+});
+
 /** Plans log probabilities of the unmodified logits, or of the distribution that tokens were sampled from. */
 async function planLogprobs(context: PlanContext, { id }: SampleNode): Promise<PlannedDispatch[]> {
   const { rawLogits, results, buffers, logprobs: logprobsBuffer } = context.memory;
   const { vocabulary } = context.graph.shape;
+  const pick = pickChoice(context);
+  const picked = context.tuning.variant(
+    pick.subject,
+    pick.steps.map(({ name }) => name),
+    pick.options,
+  );
   const sampledLogitsDispatch = planDispatch(
     context,
     `${id}.sampled_logits`,
-    singleOption(sampledLogits, chooseSamplePick(kernelCaps(context, sampledLogits.source))),
+    // It cuts the logits as sampling does.
+    singleOption(sampledLogits, picked.variant as { WG: number }),
     { vocabulary, rules: 2, levels: 4 },
     { logits: buffers.logits, results, raw: rawLogits },
     'samples',
   );
-  const logprobsDispatch = planDispatch(
+  const logprobsDispatch = planFastest(
     context,
     `${id}.logprobs`,
-    singleOption(logprobsKernel, chooseLogprobs(kernelCaps(context, logprobsKernel.source))),
+    {
+      subject: `logprobs of ${vocabulary}`,
+      steps: [sampleStep('20 tokens', {}, requestFlagsOf({ logprobs: maxLikely }))],
+      options: optionsOf(logprobsKernel, vocabularyThreads(kernelCaps(context, logprobsKernel.source))),
+      output: { buffer: logprobsBuffer, words: ({ samples }) => samples * logprobWords },
+    },
     { vocabulary },
     { logits: rawLogits, results, logprobs: logprobsBuffer },
     'samples',

@@ -7,7 +7,7 @@ import { dequantizeRows } from '../../../kernels/reference/dequantize.ts';
 import { pageTokens } from '../../../kernels/rope-kv-write.ts';
 import { pipelineChoicesOf, type Plan } from '../execution/plan.ts';
 import type { Dispatch, PipelineChoice, Weights } from '../execution/plan-context.ts';
-import { maxStepSamples, type StepInput } from '../execution/step.ts';
+import { type AttentionTiling, maxStepSamples, type StepInput } from '../execution/step.ts';
 import type { Gpu } from '../gpu/device.ts';
 import type { Graph } from '../graph/graph.ts';
 import type { Memory } from '../memory/memory.ts';
@@ -38,6 +38,7 @@ export interface VerifiedRunner {
   readonly gpu: Gpu;
   readonly graph: Graph;
   readonly memory: Memory;
+  readonly tiling: AttentionTiling;
   newStep(): StepInput;
   setPages(slot: number, pages: readonly number[]): void;
   /** Writes a step to the GPU, with all that it reads from the file. */
@@ -234,8 +235,8 @@ class Verifier {
 
   /** Steps of other sizes, for the kernels that have not run yet. */
   async #runRest(slots: number, room: number): Promise<void> {
-    const { memory } = this.#runner;
-    const { capacity, splitTokens, maxSplits } = memory;
+    const { memory, tiling } = this.#runner;
+    const { capacity } = memory;
     for (const count of [1, 2, 4, 8, capacity.slots]) {
       const step = this.#newStep();
       for (let n = 0; n < Math.min(count, maxStepSamples(capacity.slots)); n++) {
@@ -254,7 +255,8 @@ class Verifier {
       step.sample(step.prefillTokens(this.#ids(0, count), 0, count, 0), 0, count, greedySampling);
       await this.#runNew(step);
     }
-    if (maxSplits > 1) {
+    const splitTokens = tiling.splits[0]?.from ?? capacity.context;
+    if (splitTokens < capacity.context) {
       // The pages of the prompt repeat; the token itself has its own.
       const own = Math.floor(splitTokens / pageTokens);
       const [last, ...written] = (this.#pages.get(0) ?? []).toReversed();

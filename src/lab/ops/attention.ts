@@ -601,7 +601,6 @@ function builtin(one: ParityCase, caps: AdapterCaps): BuiltinStep[] | undefined 
         variant: chooseDecodeAttention(caps, model, { window: window > 0 }),
         params: {
           ...shared,
-          split_tokens: 0x7fffffff,
           max_splits: 1,
           rotary: 0,
           eps: 0,

@@ -266,14 +266,16 @@ async function dispatch(
   }: {
     out: (made: ReturnType<typeof build>, tiles: readonly number[][]) => Float32Array<ArrayBuffer>;
     outStride: number;
-    split?: { split_tokens: number; max_splits: number; splits: number };
+    split?: { splitTokens: number; max_splits: number; splits: number };
   },
 ) {
   const { kind, variant } = subject;
   const rotating = rotationFor(subject, seed);
   const { rotation, rotary = 0, normWeights } = rotating;
   const made = build(scene, seed, rotation);
-  const tiles = tilesOf(scene.runs, variant.TILE, kind === 'encoder');
+  const tiles = tilesOf(scene.runs, variant.TILE, kind === 'encoder').map(
+    ([row = 0, count = 0, ...place]) => [row, count + (split?.splitTokens ?? 0) * 0x10000, ...place],
+  );
   const before = out(made, tiles);
   const params = {
     heads: scene.heads,
@@ -304,7 +306,6 @@ async function dispatch(
           {
             params: {
               ...params,
-              split_tokens: split?.split_tokens ?? 0x7fffffff,
               max_splits: split?.max_splits ?? 1,
               rotary,
               eps,
@@ -348,12 +349,12 @@ async function runSplit(subject: Subject, scene: Scene, splitTokens: number, see
   expect(splits, 'the scene must have splits').toBeGreaterThan(1);
   const maxSplits = splits + 1;
   const words = headDim + 2;
-  const limits = { split_tokens: splitTokens, max_splits: maxSplits };
+  const limits = { max_splits: maxSplits };
   const stride = heads * headDim + 6;
   const partial = await dispatch(subject, scene, seed, {
     out: (_, tiles) => poisoned(tiles.length * heads * maxSplits * words),
     outStride: stride,
-    split: { ...limits, splits },
+    split: { splitTokens, ...limits, splits },
   });
   const { made, tiles } = partial;
   // A token writes the splits that it attends to, and no others.
@@ -631,7 +632,7 @@ describe('attention as the engine selects it for this adapter equals the oracle'
     // Two workgroups share a key head, of which one writes the key and the value.
     { heads: 8, kvHeads: 1, headDim: 512, choices: [whole, wide, split, normed, headNormed] },
     { heads: 8, kvHeads: 1, headDim: 256, choices: [wide, windowed, turned, normed] },
-    { heads: 4, kvHeads: 2, headDim: 512, choices: [prefill({ maxTile: 1 }), windowed] },
+    { heads: 4, kvHeads: 2, headDim: 512, choices: [prefill({ tile: 1 }), windowed] },
     { heads: 4, kvHeads: 4, headDim: 96, choices: [whole, wide, turning] },
     { heads: 14, kvHeads: 2, headDim: 64, choices: [whole, wide, split] },
     { heads: 16, kvHeads: 2, headDim: 32, choices: [whole, wide, turning] },

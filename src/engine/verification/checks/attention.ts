@@ -136,6 +136,9 @@ function reportHead(report: Report, output: string, got: ArrayLike<number>, { ou
     });
 }
 
+/** Positions in a split of a tile of one token. */
+const splitTokensOf = ({ count }: TileRecord): number => count >>> 16;
+
 /** Tiles of one token, with or without rotation, and with the whole context or its splits. */
 export const checkDecodeAttention: Check = (site) => {
   const { variant, step } = site;
@@ -156,11 +159,11 @@ export const checkDecodeAttention: Check = (site) => {
     ? site.before('norm_weight', 0, (writes ? (hasValueNorm ? 3 : 2) : 1) * headDim)
     : undefined;
   const sinks = variant['SINKS'] === true ? site.before('sinks', 0, heads) : undefined;
-  const [splitTokens, maxSplits] = [site.param('split_tokens'), site.param('max_splits')];
+  const maxSplits = site.param('max_splits');
   const inputs = site.pick(isSplit ? step.dims.splitTiles : step.dims.singleTiles).map((index) => {
     const tile = step.tile(kind, index);
     cache.request(tile.slot, tile.position + 1);
-    const splits = isSplit ? Math.floor(tile.position / splitTokens) + 1 : 1;
+    const splits = isSplit ? Math.floor(tile.position / splitTokensOf(tile)) + 1 : 1;
     return {
       tile,
       splits,
@@ -202,6 +205,7 @@ export const checkDecodeAttention: Check = (site) => {
           }
         }
         const query = rotates ? prepared(head, 0) : prepared(head, 2);
+        const splitTokens = splitTokensOf(tile);
         for (let split = 0; split < splits; split++) {
           const begin = Math.max(windowStart(site, tile.position), isSplit ? split * splitTokens : 0);
           const end = isSplit ? Math.min(tile.position + 1, (split + 1) * splitTokens) : tile.position + 1;
@@ -312,7 +316,7 @@ function wideTileOf({ step }: Site, row: number): TileRecord | undefined {
 export const checkCombine: Check = (site) => {
   const { step, variant } = site;
   const [heads, headDim] = [site.param('heads'), site.param('head_dim')];
-  const [splitTokens, maxSplits] = [site.param('split_tokens'), site.param('max_splits')];
+  const maxSplits = site.param('max_splits');
   const words = headDim + 2;
   const window = site.param('window');
   const sinks = variant['SINKS'] === true ? site.before('sinks', 0, heads) : undefined;
@@ -327,6 +331,7 @@ export const checkCombine: Check = (site) => {
   });
   return (report) => {
     for (const { head, tile, partial, out } of inputs) {
+      const splitTokens = splitTokensOf(tile);
       const first = window > 0 ? Math.floor(Math.max(0, tile.position + 1 - window) / splitTokens) : 0;
       const splits = Math.floor(tile.position / splitTokens) + 1;
       const parts = Array.from({ length: splits - first }, (_, n) =>
