@@ -27,6 +27,7 @@ import {
   stepDimsFor,
   contiguousRows,
   requireWords,
+  unreadFloats,
 } from './case-generation.ts';
 import { eraseStep } from './builtin.ts';
 import { exactnessOf } from './exactness.ts';
@@ -306,7 +307,7 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
   const weights = shape.weights ?? randomMatrix(random, traits, format, shape);
   if (shape.equalWeights && exactnessOf(contracts.get('matmul') as Contract, format) === 'quantised')
     weights.quants.fill(random.integerBelow(2) ? 0x77777777 : 0x99999999);
-  const x = random.normals(room * xStride, 30);
+  const x = unreadFloats(random, room * xStride);
   const activationRows = randomActivations(random, tokens, columns, { magnitude, spread: traits.norm });
   for (let t = 0; t < tokens; t++)
     x.set(activationRows.subarray(t * columns, (t + 1) * columns), t * xStride);
@@ -319,7 +320,7 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
     quants: weights.quants,
     scales: weights.scales,
     x,
-    bias: random.normals(bias ? rows : 4, bias ? sumMagnitude : 1e3),
+    bias: bias ? random.normals(rows, sumMagnitude) : unreadFloats(random, 4),
   };
   if (traits.add) tensors['y'] = random.normals(room * yStride, sumMagnitude);
   if (traits.norm) tensors['norm_weight'] = randomNormWeights(random, columns);
