@@ -76,9 +76,10 @@ export function findConditionSites(
         )
           return;
         const traits = flow.traitsOf(expression);
-        // Numbers that are made of data, too, differ with it.
-        if ((traits & telling) === 0 || traits & (trait.float | trait.logit)) return;
-        if (!canCollapse(expression, flow, variables, reflection)) return;
+        if (traits & (trait.float | trait.logit)) {
+          // Sums and products of data differ with it; what is cut off may not.
+          if (expression.kind !== 'call' || !cutting.has(expression.text)) return;
+        } else if ((traits & telling) === 0 || !canCollapse(expression, flow, variables, reflection)) return;
         values.set(key, {
           ...inner,
           width,
@@ -119,6 +120,10 @@ const telling =
   trait.token |
   trait.selected;
 
+/** Functions that map many floats to one. */
+const cutting: ReadonlySet<string> = new Set(
+  'min max clamp saturate sign step smoothstep floor ceil round trunc exp exp2 pow tanh'.split(' '),
+);
 /** Operators that map different values of an operand to one, even where the other operand is a constant or a size. */
 const narrowing: ReadonlySet<string> = new Set(['&', '|', '/', '%', '>>', '<<']);
 
@@ -136,7 +141,12 @@ function canCollapse(
     case 'name':
       return variables.has(text);
     case 'binary':
-      return narrowing.has(text) || parts.every((part) => (flow.traitsOf(part) & telling) !== 0);
+      return (
+        narrowing.has(text) ||
+        parts.every((part) => (flow.traitsOf(part) & telling) !== 0) ||
+        // A place in a workgroup can be 0 or 1 where the other factor is not.
+        (text === '*' && parts.every((part) => !isFactor(part, flow)))
+      );
     case 'call':
       return (
         text !== 'select' &&
@@ -154,6 +164,10 @@ function canCollapse(
       return false;
   }
 }
+
+/** Whether it is a constant or a size of the model, which no product collapses. */
+const isFactor = (part: Expression, flow: ValueFlow): boolean =>
+  flow.constantOf(part) !== undefined || (flow.traitsOf(part) & ~trait.asFloat) === trait.size;
 
 /**
  * Places that statements assign to, and the names of variables that are assigned in loops and branches other than by the head of a loop:
