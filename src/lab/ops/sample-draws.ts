@@ -7,10 +7,10 @@ import { gumbel } from '../../../kernels/reference/index.ts';
 import type { Random } from './random.ts';
 
 /**
- * `deep`: an unlikely token wins or loses by little. `masked`, `topK`, `topP`, `minP`: the largest noise is that of a token which the
+ * `deep`: an unlikely token wins or loses by little. `rare`: the least likely token that can be sampled is. `masked`, `topK`, `topP`, `minP`: the largest noise is that of a token which the
  * mask or the filter excludes. `tied`: every token loses by little, so that its noise counts.
  */
-export type Draw = 'deep' | 'masked' | 'topK' | 'topP' | 'minP' | 'tied';
+export type Draw = 'deep' | 'rare' | 'masked' | 'topK' | 'topP' | 'minP' | 'tied';
 
 export interface DrawnRow {
   readonly logits: Float32Array;
@@ -57,8 +57,8 @@ const maxNoise = 16.6;
 /** Distances between noisy logits that f32 rounding cannot bridge. */
 const [minMargin, maxMargin] = [0.006, 0.06];
 const maskedLogits = [-3.4028234663852886e38, Number.NEGATIVE_INFINITY] as const;
-/** Draws of which that with the least noise of the most likely token is taken. */
-const maxDraws = 1500;
+/** Draws of which that with the least noise of the most likely token is taken: 512 seeds have the largest noise. */
+const maxDraws = 400;
 /** Tokens that a filter keeps. */
 const keptTokens = 4;
 
@@ -83,9 +83,19 @@ export function drawnRow(random: Random, draw: Draw, vocabulary: number): DrawnR
   }
   /** A seed with which the other token has this noise. */
   const seedWith = (noise: number) => seedFor(bitsOf(random, noise), position, other);
-  if (draw === 'deep') {
-    const seed = seedWith(1 + (maxNoise - 1) * random.uniform());
-    const isSampled = random.integerBelow(2) === 1;
+  /** A seed with which the other token has the largest noise, and the most likely one little. */
+  const seedOfRare = (): number => {
+    let [seed, least] = [0, Number.POSITIVE_INFINITY];
+    for (let turn = 0; turn < maxDraws; turn++) {
+      const tried = seedWith(maxNoise + 1);
+      const noise = gumbel(tried, position, top);
+      if (noise < least) [seed, least] = [tried, noise];
+    }
+    return seed;
+  };
+  if (draw === 'deep' || draw === 'rare') {
+    const seed = draw === 'rare' ? seedOfRare() : seedWith(1 + (maxNoise - 1) * random.uniform());
+    const isSampled = draw === 'rare' || random.integerBelow(2) === 1;
     const lead = gumbel(seed, position, other) - gumbel(seed, position, top);
     const below = lead + (isSampled ? -margin() : margin());
     // Of two tokens, the most likely one is at 0; where the other one is, they change places.
@@ -95,14 +105,7 @@ export function drawnRow(random: Random, draw: Draw, vocabulary: number): DrawnR
     return { logits, rule, seed, position, token: isSampled ? other : top };
   }
   if (draw === 'masked') {
-    let [seed, least] = [0, Number.POSITIVE_INFINITY];
-    for (let turn = 0; turn < maxDraws; turn++) {
-      const tried = seedWith(maxNoise + 1);
-      const noise = gumbel(tried, position, top);
-      if (noise < least) [seed, least] = [tried, noise];
-      // 512 seeds have this noise; others are near.
-      if (turn >= 511 && least < -1) break;
-    }
+    const seed = seedOfRare();
     logits.fill(maskedLogits[random.integerBelow(2)] as number);
     set(top, 0);
     return { logits, rule, seed, position, token: top };

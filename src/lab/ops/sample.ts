@@ -150,6 +150,7 @@ function verifiedRules(random: Random): RowSetup[] {
 const drawnRules: readonly RowSetup[] = (
   [
     ['deep', 12],
+    ['rare', 3],
     ['masked', 4],
     ['topK', 2],
     ['topP', 2],
@@ -286,10 +287,21 @@ const neutralFilters = { topK: { topK: 0 }, topP: { topP: 1 }, minP: { minP: 0 }
  */
 function generateRow(
   random: Random,
-  { draw, decides, unlike, near, seed, position, temperature = 1, topK = 0, topP = 1, minP = 0 }: RowSetup,
+  {
+    draw: drawn,
+    decides,
+    unlike,
+    near,
+    seed,
+    position,
+    temperature = 1,
+    topK = 0,
+    topP = 1,
+    minP = 0,
+  }: RowSetup,
   { vocabulary, shift = 0, allowed = vocabulary, excluded = maskedLogit, range, lastToken }: Shape,
 ): SampleSetup {
-  if (draw) return drawnRow(random, draw, vocabulary);
+  if (drawn) return drawnRow(random, drawn, vocabulary);
   const rule: Rule = { temperature, topK, topP, minP };
   for (let tries = 0; ; tries++) {
     const order = random.permutation(vocabulary);
