@@ -289,6 +289,19 @@ export const inputTricks: readonly InputTrick[] = [
       ],
     ],
   },
+  ...(
+    [
+      ['rounds weights to 7 bits', 'round(W * 0.5) * 2.0'],
+      ['drops weights below 3 of 127', 'select(W, Quad(0.0), abs(W) < Quad(3.0))'],
+    ] as const
+  ).map(([name, value]) => {
+    const weights = 'Quad(unpack4xI8(quants[block * 2u + quad / 4u][quad % 4u]))';
+    return {
+      name,
+      op: 'matmul',
+      edits: [[`return ${weights};`, `return ${value.replaceAll('W', weights)};`]] as const,
+    };
+  }),
   {
     name: 'computes silu by tanh, which cancels for negative gates',
     op: 'gated_activation',

@@ -76,7 +76,7 @@ export async function checkParity(
         run,
         expected,
         builtin,
-        tolerance: toleranceFor(parityCase.format),
+        tolerance: limitTolerance(toleranceFor(parityCase.format), parityCase, biasScale),
       });
       for (const { output, bias } of judgment.biases) biases.add(output, judgment.exactness, bias);
       verdicts.push(judgment.verdict);
@@ -93,6 +93,13 @@ export async function checkParity(
     );
   return { verdicts, findings: limitPerCode(findings) };
 }
+
+/** The tolerance of a case that has a limit of its own. */
+const limitTolerance = (
+  tolerance: Tolerance,
+  { maxNmse = Number.POSITIVE_INFINITY }: ParityCase,
+  scale: number,
+): Tolerance => ({ ...tolerance, nmse: Math.min(tolerance.nmse, maxNmse * scale) });
 
 function gridOrFinding(gridFor: (parityCase: ParityCase) => Grid, parityCase: ParityCase): Grid | Finding {
   try {
