@@ -8,13 +8,16 @@ const named = (folder: string, names: string) =>
 /** Files of `test/http` that start hosts with a model on the adapter. */
 const withModel = (
   'access agent-full-disk agent-load agent-tasks-resident command compatibility control-plane crowd draft-model ' +
-  'embedding-model-host fairness-host host lab-host lab-tool llama-cpp-host metrics-host models ollama-client ' +
+  'embedding-model-host fairness-host host lab-host lab-search-live lab-tool llama-cpp-host metrics-host models ollama-client ' +
   'open-responses openai-host packages planes quantize rerank-host resident-models-host swap-host tutorials'
 ).split(' ');
 
 /** Files that only `npm run test:all` runs: further databases, large loads, and models that other tests run elsewhere. */
 const restOnly = [
-  ...named('http', 'agent-load agent-postgres crowd gateway-real-hosts gateway-replicas packages'),
+  ...named(
+    'http',
+    'agent-load agent-postgres crowd gateway-real-hosts gateway-replicas lab-search-live packages',
+  ),
   ...named('browser', 'architectures packages'),
 ];
 

@@ -7,6 +7,7 @@ import { createMemoryLimiter } from './access/memory-limiter.ts';
 import { SharedLimiter } from './access/shared-limiter.ts';
 import type { Limiter } from './access/types.ts';
 import { noticeMembers, noticeText } from './budgets/notices.ts';
+import { clearCache } from './cache/clear-cache.ts';
 import { BudgetNotifier } from './budgets/notifier.ts';
 import { ResponseCache } from './cache/response-cache.ts';
 import { Catalog } from './catalog/catalog.ts';
@@ -83,6 +84,8 @@ export interface Gateway {
     readonly disabled: DisabledDeployments;
     /** The log of changes, for events that change nothing in the database. */
     readonly changeLog: ChangeLog;
+    /** Removes stored answers. @param accountId undefined: of all accounts @returns how many */
+    readonly clearCache: (accountId: string | undefined) => Promise<number>;
   };
   /** Reads the configuration again and replaces it at once, or not at all; undefined where it stays. */
   readonly reload?: () => Promise<ReloadResult>;
@@ -209,6 +212,7 @@ export async function openGateway(setup: GatewaySetup, basePath = ''): Promise<G
         healthOf: (model) => router.healthOf(model),
         disabled,
         changeLog,
+        clearCache: (accountId) => clearCache({ store, changeLog }, accountId),
       },
       ...(reloader ? { reload: () => reloader.reload() } : {}),
       async close(graceMs) {

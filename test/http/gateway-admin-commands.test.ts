@@ -1,7 +1,8 @@
 /** Commands of the gateway that work on a running gateway, by its admin API. */
-import { writeFileSync } from 'node:fs';
+import { appendFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshSqlite } from '../support/databases.ts';
 import { wires } from '../support/gateway/asks.ts';
@@ -10,6 +11,8 @@ import { gatewayProcess, type GatewayProcess, writeConfig } from '../support/gat
 import { type FakeProvider, fakeProvider } from '../support/gateway/provider.ts';
 import { soldAt } from '../support/gateway/world.ts';
 import { freshDataDir, startGateway } from '../support/host.ts';
+import { serve } from '../support/local-server.ts';
+import { webhookFault } from '../support/webhook-receiver.ts';
 
 const tokens = { ada: 'ada-token-that-is-long-enough-1', bob: 'bob-token-that-is-long-enough-2' };
 const { path, body } = wires.chat;
@@ -85,6 +88,9 @@ describe('commands on a running gateway', () => {
       ['budget remove BUDGET', ''],
       ['budget remove BUDGET', ''],
       ['usage --account NAME --by account,model --csv', ''],
+      ['cache clear', ''],
+      ['cache clear --account NAME --json', ''],
+      ['cache clear --account nobody-at-all', ''],
       ['key revoke KEY', ''],
       ['key revoke KEY --json', ''],
       ['key update KEY --label revoked', ''],
@@ -243,5 +249,52 @@ describe('a command whose gateway does not answer it', () => {
     expect((await run(`ledger audit --admin-url ${adminUrl}`)).err).toContain(
       '--admin-url does not belong to the command ledger audit',
     );
+  });
+});
+
+describe('webhook test', () => {
+  const secret = `whsec_${Buffer.alloc(32, 5).toString('base64')}`;
+  const configFor = (url: string) => {
+    const file = writeConfig(soldAt(provider));
+    appendFileSync(file, `\n[webhook]\nurl = "${url}"\nsecret_env = "HOOK"\n`);
+    return file;
+  };
+  const run = (file: string, ...more: string[]) =>
+    gatewayCommandLine(['webhook', 'test', '--config', file, ...more], {
+      HOUSE_KEY: 'sk-house',
+      HOOK: secret,
+    });
+
+  it('sends a signed notice, and says whether it was taken', async () => {
+    const received: unknown[] = [];
+    let status = 204;
+    const server = await serve((request, response) => {
+      void (async () => {
+        const content = await text(request);
+        received.push(webhookFault(request.headers, content, secret) ?? JSON.parse(content));
+        response.writeHead(status).end();
+      })();
+    });
+    const file = configFor(`${server.url}/budgets`);
+    const taken = await run(file);
+    expect(taken).toMatchObject({ code: 0, err: '' });
+    expect(taken.out).toMatch(/^http:\S+ took the test notice n_[0-9a-f-]{36}\n$/);
+    expect(received).toEqual([{ type: 'webhook.test', timestamp: expect.any(String), data: {} }]);
+    status = 503;
+    const refused = await run(file, '--json');
+    expect(JSON.parse(refused.out)).toMatchObject({ delivered: false, error: 'status 503' });
+    expect(refused).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('did not take the test notice: status 503'),
+    });
+    await server.close();
+    expect((await run(file)).err).toContain('did not take the test notice: ECONNREFUSED');
+  });
+
+  it('needs a webhook in the configuration', async () => {
+    expect(await run(config)).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('the configuration has no table [webhook]'),
+    });
   });
 });

@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { describeDatabases } from '../support/databases.ts';
 import { type CallerWire, wires } from '../support/gateway/asks.ts';
+import { gatewayCommandLine } from '../support/gateway/command-line.ts';
 import { costOf, fileWorld, modelTables } from '../support/gateway/file-world.ts';
 import type { FakeProvider } from '../support/gateway/provider.ts';
 import type { Customer } from '../support/gateway/world.ts';
@@ -491,6 +492,35 @@ describe('bounds', () => {
 });
 
 describeDatabases('two gateways of one database', (url) => {
+  it('forget at once what `cache clear` removes, of one account or of all', async () => {
+    const database = await url();
+    const { customer, send, stored, usual } = await world('[cache]\n', { database });
+    const other = await customer();
+    await send();
+    await send({ customer: other });
+    await stored(2);
+    const clear = (...args: string[]) =>
+      gatewayCommandLine(['cache', 'clear', ...args, '--database', database]);
+    expect(await clear('--account', usual.accountId)).toEqual({
+      out: 'removed 1 stored answer\n',
+      err: '',
+      code: 0,
+    });
+    expect(await send({ customer: other })).toMatchObject({ isHit: true });
+    expect(await send()).toMatchObject({ isHit: false });
+    await stored(2);
+    expect(JSON.parse((await clear('--json')).out)).toEqual({ removed: 2 });
+    expect(await send({ customer: other })).toMatchObject({ isHit: false });
+    const { out } = await gatewayCommandLine(['changes', '--json', '--database', database]);
+    const changes = (JSON.parse(out) as { data: { action: string }[] }).data.filter(
+      ({ action }) => action === 'cache.clear',
+    );
+    expect(changes).toMatchObject([
+      { subject: 'cache', after: { removed: 2 } },
+      { subject: usual.accountId, after: { removed: 1 } },
+    ]);
+  });
+
   it('share stored answers, what they cost and their bounds', async () => {
     const database = await url();
     const one = await world('[cache]\nhit_price_nanousd = 3\nmax_entries = 3\n', { database });

@@ -13,7 +13,8 @@ import type { GatewayConfig } from '../config/types.ts';
 import type { AccountRow } from '../ledger/types.ts';
 import { requestRecordSchema, toRequestRecordBody } from '../operator/request-bodies.ts';
 import { adminUrlIn, adminUrlVariable, readAdminAddress } from './admin-address.ts';
-import { AdminApi, pathOf } from './admin-api.ts';
+import { clearedCacheSchema } from '../operator/admin-schemas.ts';
+import { AdminApi, pathOf, queryOf } from './admin-api.ts';
 import { AdminLedger } from './admin-ledger.ts';
 import type { RunCommand } from './commands.ts';
 import type { CliEnvironment, GatewayDatabase, OperatorBooks } from './types.ts';
@@ -130,19 +131,22 @@ export async function withBooks(
     const ledger = new AdminLedger(api);
     const place = `in the gateway at ${address.url}; \`account create NAME\` creates one`;
     const requestRecord = (id: string) => api.send(requestRecordSchema, 'GET', pathOf('requests', id));
-    await task({ ledger, place, requestRecord, modelNames: () => ledger.modelNames() });
+    const clearCache = async (account: string | undefined) =>
+      (await api.send(clearedCacheSchema, 'DELETE', `/cache${queryOf({ account })}`)).removed;
+    await task({ ledger, place, requestRecord, modelNames: () => ledger.modelNames(), clearCache });
     return;
   }
   const file = await readConfigIfPresent(context);
   const database = await locateDatabase(context, file, canCreate);
   const place = describeDatabase(database);
   const modelNames = async () => (await file?.modelNames()) ?? [];
-  await openDatabase(context, { database, masterKeys: [], canCreate }, ({ ledger }) =>
+  await openDatabase(context, { database, masterKeys: [], canCreate }, ({ ledger, clearCache }) =>
     task({
       ledger,
       place,
       requestRecord: async (id) => toRequestRecordBody(await ledger.requestRecord(id)),
       modelNames,
+      clearCache,
     }),
   );
 }

@@ -174,6 +174,17 @@ export const commands = {
     hasAdminApi: true,
     help: 'have a running gateway read its configuration again',
   },
+  'cache clear': {
+    words: [],
+    flags: ['account'],
+    hasAdminApi: true,
+    help: 'remove the stored answers of an account, or of all',
+  },
+  'webhook test': {
+    words: [],
+    flags: [],
+    help: 'send a test notice to the webhook of the configuration',
+  },
   'catalog check': { words: [], flags: [], help: 'check the configuration and show its models' },
   'catalog import': {
     words: ['PRICES'],

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { hostname, userInfo } from 'node:os';
 import { Credentials } from '../access/credentials.ts';
+import { clearCache } from '../cache/clear-cache.ts';
+import { ChangeLog } from '../ledger/change-log.ts';
 import { openLedger } from '../ledger/index.ts';
 import { GatewayStore } from '../store/index.ts';
 import type { GatewayDatabase, GatewayDatabaseOptions } from './types.ts';
@@ -22,12 +24,14 @@ export async function openGatewayDatabase({
 }: GatewayDatabaseOptions): Promise<GatewayDatabase> {
   const store = await GatewayStore.open({ url: database, replicaId: `command-${randomUUID()}`, onNotice });
   try {
-    const ledger = await openLedger({ store, onFault: onNotice, actor: `${userName()}@${hostname()}` });
+    const actor = `${userName()}@${hostname()}`;
+    const ledger = await openLedger({ store, onFault: onNotice, actor });
     const probe = () => Promise.reject(new Error('commands cannot verify credentials'));
     const credentials = new Credentials({ store, byok: [], masterKeys, probe });
     return {
       ledger,
       credentials,
+      clearCache: (accountId) => clearCache({ store, changeLog: new ChangeLog(store, actor) }, accountId),
       async close() {
         await ledger.close();
         await store.close();

@@ -13,7 +13,9 @@ import {
 import { listBudgets, removeBudget, setBudget } from './budget-commands.ts';
 import { listChanges } from './changes-command.ts';
 import { archiveLedger, auditLedger, rotateSecrets, verifyLedgerArchives } from './ledger-commands.ts';
+import { clearStoredAnswers } from './cache-command.ts';
 import { checkCatalog } from './catalog-commands.ts';
+import { testWebhook } from './webhook-command.ts';
 import { commandNamed, type CommandName, parseGatewayArgs } from './commands.ts';
 import { addEndpoint, listEndpoints, removeEndpoint } from './endpoint-commands.ts';
 import { gatewayHelp } from './help.ts';
@@ -61,6 +63,8 @@ const commandHandlers: Readonly<Record<CommandName, (session: CommandContext) =>
   'provider enable': enableProvider,
   'credential list': listCredentials,
   reload: reloadGateway,
+  'cache clear': clearStoredAnswers,
+  'webhook test': testWebhook,
   'catalog check': checkCatalog,
   'catalog import': importCatalog,
   'catalog diff': diffCatalog,

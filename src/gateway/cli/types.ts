@@ -95,12 +95,16 @@ export interface OperatorBooks {
   readonly requestRecord: (requestId: string) => Promise<z.infer<typeof requestRecordSchema>>;
   /** Ids and aliases of the models of the configuration; empty where there is none. */
   readonly modelNames: () => Promise<readonly string[]>;
+  /** Removes stored answers. @param accountId undefined: of all accounts @returns how many */
+  readonly clearCache: (accountId: string | undefined) => Promise<number>;
 }
 
 /** The open database of a gateway, for commands. */
 export interface GatewayDatabase {
   readonly ledger: Ledger;
   readonly credentials: CredentialAdmin;
+  /** Removes stored answers. @param accountId undefined: of all accounts @returns how many */
+  clearCache(accountId: string | undefined): Promise<number>;
   close(): Promise<void>;
 }
 

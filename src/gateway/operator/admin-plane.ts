@@ -26,6 +26,7 @@ import {
   budgetBody,
   changeAccountBody,
   changeKeyBody,
+  clearedCacheSchema,
   createAccountBody,
   createKeyBody,
   creditBody,
@@ -66,6 +67,16 @@ export function createAdminPlane(gateway: AdminGateway): Plane {
     ...gatewayRoutes(gateway),
     ...providerRoutes(gateway.admin),
     ...requestRoutes(ledger),
+    defineRoute({
+      method: 'DELETE',
+      path: `${adminPrefix}/cache`,
+      operationId: 'clearCache',
+      summary: 'Remove stored answers',
+      query: accountParam,
+      responses: answers(clearedCacheSchema, { 404: refusal('No such account.') }),
+      handle: async ({ query }) =>
+        Response.json({ removed: await gateway.admin.clearCache(await accountIdIn(query)) }),
+    }),
     defineRoute({
       method: 'GET',
       path: `${adminPrefix}/accounts`,

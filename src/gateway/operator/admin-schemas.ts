@@ -123,6 +123,10 @@ export const statusSchema = z
     breakers: z.array(z.object({ provider: z.string(), model: z.string(), open: z.boolean() })),
   })
   .meta({ id: 'GatewayStatus' });
+export const clearedCacheSchema = z
+  .object({ removed: z.int().describe('Number of stored answers.') })
+  .meta({ id: 'ClearedCache' });
+
 export const reloadSchema = z
   .object({ outcome: z.enum(['replaced', 'unchanged']), version: z.int() })
   .meta({ id: 'Reload' });
