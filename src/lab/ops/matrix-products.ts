@@ -325,9 +325,9 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
       const size = 2 ** randomBetween(random, -2, 2);
       for (let c = 0; c < columns; c++) x[t * xStride + c] = random.integerBelow(2) ? size : -size;
     }
-  // Bias and residual have the size of the sums, so that an error in either is visible.
+  // Bias and residual have the magnitude of the sums, so that an error in either is visible.
   const sumMagnitude =
-    (size === 'small' && !traits.norm ? smallMagnitude : 1) *
+    (magnitude === 'small' && !traits.norm ? smallMagnitude : 1) *
     (shape.weightScale ?? weightScale(columns)) *
     Math.sqrt(columns);
   const tensors: Record<string, TensorData> = {
