@@ -186,7 +186,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
     {
       kind: 'extreme',
       vocabulary: randomBetween(random, 70_000, 80_000),
-      rules: [greedy, { topK: narrowKept }, { draw: 'tied' }],
+      rules: [greedy, { topK: narrowKept }],
       range: 2,
       lastToken: true,
     },
