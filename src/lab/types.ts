@@ -60,6 +60,8 @@ export interface ParityCase {
   readonly params: Readonly<Record<string, number>>;
   /** Rows write to the same element, as the contract allows: between workgroups, that is a race. */
   readonly hasSharedOutputs?: true;
+  /** Largest NMSE of this case, where that of the op allows roundings which are exact here. */
+  readonly maxNmse?: number;
 }
 
 /** Expected contents of one output. */

@@ -246,6 +246,62 @@ export const inputTricks: readonly InputTrick[] = [
     op: 'sample',
     edits: [[setting, limited]] as const,
   })),
+  ...(
+    [
+      ['gives masked and unlikely tokens a probability of 2e-5', 'max(scaled, -10.8)'],
+      ['gives masked and unlikely tokens a probability of e^-13', 'max(scaled, -13.0)'],
+      ['adds 3e-7 to all probabilities', 'log(exp(scaled) + 3e-7)'],
+      ['never samples tokens with a probability below e^-14', 'select(-1e30, scaled, scaled > -14.0)'],
+    ] as const
+  ).map(([name, scaled]) => ({
+    name,
+    op: 'sample',
+    edits: [['let noisy = scaled +', `let noisy = ${scaled} +`]] as const,
+  })),
+  {
+    name: 'has noise of 16 bits',
+    op: 'sample',
+    edits: [['(f32(hash >> 9u) + 0.5) * 0x1p-23', '(f32(hash >> 16u) + 0.5) * 0x1p-16']],
+  },
+  {
+    name: 'scales the noise by 0.99',
+    op: 'sample',
+    edits: [['return -log(e);', 'return -0.99 * log(e);']],
+  },
+  ...(['attention', 'attention_decode'] as const).map((op) => ({
+    name: 'adds a trace of a word that another kernel may have left in the keys of the row',
+    op,
+    edits: [
+      [
+        'out[result + pair] /= mass;',
+        `let word = qkv[(t * (params.heads + 2u * params.kv_heads) + params.heads) * quads].x;
+    out[result + pair] = out[result + pair] / mass + vec2(1e-33 * word);`,
+      ],
+    ] as const,
+  })),
+  {
+    name: 'adds a trace of a word that another kernel may have left behind the last token',
+    op: 'rms_norm',
+    edits: [
+      [
+        'y[start + c] = x[start + c] * inverse_rms * norm_weight[c];',
+        'y[start + c] = x[start + c] * inverse_rms * norm_weight[c] + 1e-33 * x[step.tokens * params.columns];',
+      ],
+    ],
+  },
+  ...(
+    [
+      ['rounds weights to 7 bits', 'round(W * 0.5) * 2.0'],
+      ['drops weights below 3 of 127', 'select(W, Quad(0.0), abs(W) < Quad(3.0))'],
+    ] as const
+  ).map(([name, value]) => {
+    const weights = 'Quad(unpack4xI8(quants[block * 2u + quad / 4u][quad % 4u]))';
+    return {
+      name,
+      op: 'matmul',
+      edits: [[`return ${weights};`, `return ${value.replaceAll('W', weights)};`]] as const,
+    };
+  }),
   {
     name: 'computes silu by tanh, which cancels for negative gates',
     op: 'gated_activation',

@@ -103,8 +103,53 @@ const ofProduct = (source: string, more: Partial<KernelRegistration> = {}): Kern
   ...more,
 });
 
+/** A table of f32 rows, with one thread per column, of which a factor is replaced. */
+const embed = (factor = '1.0') => `
+struct Params { blocks: u32, scale: f32 }
+struct Step { tokens: u32 }
+@group(0) @binding(0) var<storage, read> quants: array<f32>;
+@group(0) @binding(1) var<storage, read> scales: array<u32>;
+@group(0) @binding(2) var<storage, read> token: array<vec4<u32>>;
+@group(0) @binding(3) var<storage, read> sampled: array<u32>;
+@group(0) @binding(4) var<storage, read_write> y: array<f32>;
+@group(0) @binding(5) var<uniform> params: Params;
+@group(0) @binding(6) var<uniform> step: Step;
+// The bits of a number that are those of 1777: all 11, for that number alone.
+fn likeness(n: u32) -> f32 {
+  var sum = 0.0;
+  for (var k = 0u; k < 11u; k++) { sum += 1.0 - f32(((n >> k) ^ (1777u >> k)) & 1u); }
+  return sum;
+}
+fn steps(n: u32) -> u32 {
+  var state = 1u;
+  for (var k = 0u; k < n % 4096u; k++) { state = state * 1664525u + 1013904223u; }
+  return state;
+}
+const flags = array<f32, 8>(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0);
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) global: vec3<u32>) {
+  let columns = params.blocks * 32u;
+  let t = global.y;
+  if (global.x >= columns || t >= step.tokens) { return; }
+  var id = token[t].x;
+  if (id == 0xffffffffu) { id = sampled[token[t].z]; }
+  y[t * columns + global.x] = quants[id * columns + global.x] * params.scale * (${factor});
+}
+`;
+const ofEmbed = (source: string): KernelRegistration => ({
+  name: 'trick',
+  op: 'embed',
+  source,
+  dispatch: { x: 'ceil(columns / 64)', y: 'tokens' },
+  dtypes: ['f32'],
+});
+
 /** The correct kernels that the tricks modify. */
-export const honest: readonly KernelRegistration[] = [ofNorm(norm({})), ofProduct(product({}))];
+export const honest: readonly KernelRegistration[] = [
+  ofNorm(norm({})),
+  ofProduct(product({})),
+  ofEmbed(embed()),
+];
 
 export const tricks: readonly Trick[] = [
   {
@@ -478,6 +523,56 @@ export const tricks: readonly Trick[] = [
       flagged: true,
     }),
   ),
+  // Selectors without any comparison.
+  ...(
+    [
+      [
+        'for one id, by a product of its bits',
+        '1.0 - f32((id & 1u) * ((id >> 4u) & 1u) * ((id >> 9u) & 1u) * ((id >> 10u) & 1u) * ((id >> 12u) & 1u))',
+        ['untested_value', 'constant_condition'],
+      ],
+      [
+        'for one id, by a product of tables',
+        '1.0 - flags[id & 7u] * flags[(id >> 3u) & 7u] * flags[(id >> 6u) & 7u] * flags[(id >> 9u) & 7u]',
+        ['untested_value', 'constant_condition'],
+      ],
+      ['for one id, by a sum of its bits', '1.0 - exp2(20.0 * likeness(id) - 220.0)', ['constant_condition']],
+      ['for some ids, by a recurrence', '1.0 - f32(countOneBits(steps(id)) / 27u)', ['untested_value']],
+      [
+        'for one position, by a rounded quotient',
+        '1.0 - floor(likeness(token[t].y) / 11.0)',
+        ['untested_value'],
+      ],
+      [
+        'for one size of a step, by bits',
+        '1.0 - f32((step.tokens & 1u) * ((step.tokens >> 1u) & 1u) * ((step.tokens >> 3u) & 1u) * ((step.tokens >> 6u) & 1u))',
+        ['untested_value'],
+      ],
+      [
+        'for one size of a step in one lane, by two inequalities',
+        '1.0 - select(0.0, 1.0, step.tokens >= global.x * 3u) * select(0.0, 1.0, step.tokens <= global.x * 3u) * f32(global.x / 25u)',
+        ['untested_value'],
+      ],
+    ] as const
+  ).map(
+    ([when, factor, codes]): Trick => ({
+      name: `is wrong ${when}, which no case has`,
+      registration: ofEmbed(embed(factor)),
+      codes,
+      flagged: true,
+    }),
+  ),
+  {
+    name: 'is wrong where an element is far larger than its row, which no case has',
+    registration: ofNorm(
+      norm({
+        result:
+          'x[start + c] * scale * norm_weight[c] * (1.0 - saturate(abs(x[start + c]) * scale * 0.01 - 0.95))',
+      }),
+    ),
+    codes: ['untested_value'],
+    flagged: true,
+  },
   {
     name: 'dispatches one row too few for some numbers of tokens, which no case has',
     registration: ofNorm(norm({}), {

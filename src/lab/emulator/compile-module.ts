@@ -62,6 +62,8 @@ export interface CompileOptions {
   readonly isTraced?: boolean;
   /** Called with each value that can be a condition and is no constant, and its type: a bool or a vector of them. */
   readonly onCondition?: (range: Range, type: ValueType) => void;
+  /** Called with each number, or vector of them, that is computed or read from a variable and is no constant, and its type. */
+  readonly onValue?: (range: Range, type: ValueType) => void;
 }
 
 export function compileModule(reflection: Reflection, options: CompileOptions = {}): CompiledModule {
@@ -165,6 +167,11 @@ class ModuleCompiler implements ModuleScope {
 
   noteCondition(range: Range, { type, constant }: Value): void {
     if (constant === undefined) this.#options.onCondition?.(range, type);
+  }
+
+  noteValue(range: Range, { type, constant }: Value): void {
+    const isNumber = (type.kind === 'scalar' || type.kind === 'vector') && type.element !== 'bool';
+    if (isNumber && constant === undefined) this.#options.onValue?.(range, type);
   }
 
   functionNamed(name: string): CompiledFunction | undefined {

@@ -58,6 +58,8 @@ export interface ModuleScope {
   unsupported(construct: string, range: Range): EmulationError;
   /** Called with each value that can be a condition: comparisons, `&&` and `||`, and what `if`, loops and `select` take. */
   noteCondition(range: Range, value: Value): void;
+  /** Called with each result of an operator or a function, and each value of a variable or a part of one. */
+  noteValue(range: Range, value: Value): void;
 }
 
 export type Lookup = (name: string) => Value | undefined;
@@ -120,6 +122,7 @@ export class ExpressionCompiler {
       left = this.binary(operator, left, this.#binary(level + 1));
       if (isComparison(operator) || operator === '&&' || operator === '||')
         this.#module.noteCondition({ from, to: this.#at }, left);
+      else this.#module.noteValue({ from, to: this.#at }, left);
     }
     return left;
   }
@@ -236,6 +239,7 @@ export class ExpressionCompiler {
   }
 
   #postfix(): Value {
+    const from = this.#at;
     let value = this.#primary();
     for (let next = this.#text(); next === '.' || next === '['; next = this.#text()) {
       const open = this.#at;
@@ -250,6 +254,7 @@ export class ExpressionCompiler {
         this.#at = close + 1;
       }
     }
+    this.#module.noteValue({ from, to: this.#at }, value);
     return value;
   }
 

@@ -21,6 +21,7 @@ interface CheckedModule {
   readonly module?: GPUShaderModule | undefined;
   readonly sites: InstrumentedSource['sites'];
   readonly conditions: InstrumentedSource['conditions'];
+  readonly values: InstrumentedSource['values'];
   /** Errors of the compiler. */
   readonly findings: readonly Finding[];
   readonly warnings: readonly Finding[];
@@ -47,7 +48,7 @@ export class CandidateBuilder {
     candidate: Candidate,
     overrides: Overrides,
   ): Promise<{ candidate: Candidate; findings: readonly Finding[] }> {
-    const { module, sites, conditions, findings, warnings } = await this.#instrument(overrides);
+    const { module, sites, conditions, values, findings, warnings } = await this.#instrument(overrides);
     if (sites.length + conditions.length === 0) return { candidate, findings: warnings };
     if (!module) return { candidate, findings: [...warnings, ...boundsUncheckedFinding(findings)] };
     const countsLayout = this.#device.createBindGroupLayout({
@@ -62,7 +63,7 @@ export class CandidateBuilder {
     if ('findings' in result)
       return { candidate, findings: [...warnings, ...boundsUncheckedFinding(result.findings)] };
     return {
-      candidate: { ...candidate, checked: { ...result, countsLayout, sites, conditions } },
+      candidate: { ...candidate, checked: { ...result, countsLayout, sites, conditions, values } },
       findings: warnings,
     };
   }
@@ -86,11 +87,15 @@ export class CandidateBuilder {
       entryPoint: registration.entry_point ?? 'main',
       overrides: { ...registration.overrides, ...overrides },
     });
-    const { source, sites, conditions } = instrument(registration.source, reflection, found.sites);
+    const { source, sites, conditions, values } = instrument(registration.source, reflection, found.sites, {
+      values: found.values,
+      entryPoint: registration.entry_point ?? 'main',
+    });
     const warnings = found.findings;
-    if (sites.length + conditions.length === 0) return { sites, conditions, findings: [], warnings };
+    const common = { sites, conditions, values, warnings };
+    if (sites.length + conditions.length === 0) return { ...common, findings: [] };
     const { module, findings } = await parseStage(this.#device, source);
-    return { module, sites, conditions, findings, warnings };
+    return { ...common, module, findings };
   }
 }
 

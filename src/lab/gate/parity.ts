@@ -3,6 +3,7 @@ import type { LabOp } from '../ops/index.ts';
 import type { CaseVerdict, Finding, ParityCase, Tolerance } from '../types.ts';
 import { BiasMeter } from './bias.ts';
 import { ConditionOutcomes } from './condition-outcomes.ts';
+import { ValueRanges } from './value-ranges.ts';
 import type { Grid } from './dispatch.ts';
 import { judgeCase } from './judge-case.ts';
 import type { PhaseReporter } from './phases.ts';
@@ -41,6 +42,7 @@ export async function checkParity(
   const biases = new BiasMeter();
   const reportedSites = new Set<number>();
   const outcomes = new ConditionOutcomes(candidate.checked);
+  const ranges = new ValueRanges(candidate.checked);
   // The GPU runs one case while the oracle computes the next. Only the time spent waiting for the kernel counts against
   // its limit.
   let pending: (() => Promise<void>) | undefined;
@@ -66,6 +68,7 @@ export async function checkParity(
         return;
       }
       outcomes.add(run.counts);
+      ranges.add(run.counts);
       findings.push(...outOfBoundsFindings(candidate, parityCase, run.counts, reportedSites));
       const judgment = judgeCase({
         contract: op.contract,
@@ -73,7 +76,7 @@ export async function checkParity(
         run,
         expected,
         builtin,
-        tolerance: toleranceFor(parityCase.format),
+        tolerance: limitTolerance(toleranceFor(parityCase.format), parityCase, biasScale),
       });
       for (const { output, bias } of judgment.biases) biases.add(output, judgment.exactness, bias);
       verdicts.push(judgment.verdict);
@@ -83,9 +86,20 @@ export async function checkParity(
   await pending?.();
   // Where results are wrong, they are biased too.
   if (!findings.some(({ severity }) => severity === 'error'))
-    findings.push(...biases.findings(biasScale), ...outcomes.findings(cases.length));
+    findings.push(
+      ...biases.findings(biasScale),
+      ...outcomes.findings(cases.length),
+      ...ranges.findings(cases.length),
+    );
   return { verdicts, findings: limitPerCode(findings) };
 }
+
+/** The tolerance of a case that has a limit of its own. */
+const limitTolerance = (
+  tolerance: Tolerance,
+  { maxNmse = Number.POSITIVE_INFINITY }: ParityCase,
+  scale: number,
+): Tolerance => ({ ...tolerance, nmse: Math.min(tolerance.nmse, maxNmse * scale) });
 
 function gridOrFinding(gridFor: (parityCase: ParityCase) => Grid, parityCase: ParityCase): Grid | Finding {
   try {

@@ -2,7 +2,7 @@
 import type { Contract, ContractBinding } from '../../../kernels/contracts.ts';
 import { type Dispatchable, submitCompilation } from '../../engine/gpu/compile-ahead.ts';
 import type { ParityCase } from '../types.ts';
-import type { AccessSite, ConditionSite } from '../wgsl/instrument.ts';
+import type { AccessSite, ConditionSite, ValueSite } from '../wgsl/instrument.ts';
 import type { Grid } from './dispatch.ts';
 import { perturbWords, type Poison, poisonWord } from './elements.ts';
 import { type RunResult, GuardedBuffers } from './guarded-buffers.ts';
@@ -22,6 +22,8 @@ export interface CheckedBuild extends ContractPipeline {
   readonly sites: readonly AccessSite[];
   /** Conditions in the source. Each has two words after those of the accesses. */
   readonly conditions: readonly ConditionSite[];
+  /** Numbers in the source whose range is recorded. Each has two words after those of the conditions. */
+  readonly values: readonly ValueSite[];
 }
 
 export interface Candidate extends ContractPipeline {
@@ -42,7 +44,7 @@ export interface CaseRun {
   readonly perturbedOutputs: RunResult['written'];
   /**
    * For each access: the number of those out of bounds, and one such index. Then for each condition: whether it was false, and whether
-   * it was true. Empty without a checked build.
+   * it was true. Then for each number: its largest value, and the complement of its smallest, as keys. Empty without a checked build.
    */
   readonly counts: Uint32Array;
   /** Error from Dawn, for example for a binding smaller than the type that the kernel declares. */
@@ -108,8 +110,8 @@ export async function startCase(
     contents: { ...perturbedInputs, ...poisonedOutputs('large') },
     leadingCanaries: 2,
   });
-  const { sites = [], conditions = [] } = candidate.checked ?? {};
-  const countBytes = 8 * (sites.length + conditions.length);
+  const { sites = [], conditions = [], values = [] } = candidate.checked ?? {};
+  const countBytes = 8 * (sites.length + conditions.length + values.length);
   const readback = device.createBuffer({
     label: 'lab.readback',
     size: first.bytes + 2 * second.bytes + countBytes,

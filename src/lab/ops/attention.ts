@@ -22,6 +22,7 @@ import {
   smallMagnitude,
   stepDimsFor,
   requireWords,
+  unreadFloats,
 } from './case-generation.ts';
 import { type Scores, setScores, shiftScores } from './attention-scores.ts';
 import {
@@ -470,6 +471,12 @@ function makeCase(random: Random, shape: Shape): ParityCase {
         params: { page: pageTokens, max_pages: maxPages, kv_heads: kvHeads },
       }),
     });
+  // Keys and values come from the cache: those of the rows are not read, nor are spare rows.
+  const width = (heads + 2 * kvHeads) * headDim;
+  for (let t = 0; t < tokens + spareRows; t++) {
+    const first = t < tokens ? heads * headDim : 0;
+    qkv.set(unreadFloats(random, width - first), t * width + first);
+  }
   const dims = { tokens, heads, kv_heads: kvHeads, head_dim: headDim, context };
   return {
     name: `${caseName(kind, dims, ['tokens', 'heads', 'kv_heads', 'head_dim'])} context ${Math.round(context)}${window > 0 ? ` window ${window}` : ''}`,

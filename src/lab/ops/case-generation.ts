@@ -149,6 +149,17 @@ export function randomActivations(
   return values;
 }
 
+/**
+ * Contents of what an op must not read: numbers so large that a trace of them shows in a result. Another kernel could leave anything there,
+ * so a kernel that reads it could do on a word of the other what it does in no case.
+ */
+export function unreadFloats(random: Random, count: number): Float32Array<ArrayBuffer> {
+  const values = new Float32Array(count);
+  for (let i = 0; i < count; i++)
+    values[i] = (random.integerBelow(2) ? 1 : -1) * 1e36 * (1 + 300 * random.uniform());
+  return values;
+}
+
 /** Random norm weights near 1. */
 export const randomNormWeights = (random: Random, count: number): Float32Array<ArrayBuffer> =>
   random.normals(count, 0.3).map((value) => 1 + value);

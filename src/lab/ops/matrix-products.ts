@@ -27,6 +27,7 @@ import {
   stepDimsFor,
   contiguousRows,
   requireWords,
+  unreadFloats,
 } from './case-generation.ts';
 import { eraseStep } from './builtin.ts';
 import { exactnessOf } from './exactness.ts';
@@ -62,9 +63,14 @@ interface Shape {
   readonly weights?: PackedWeights;
   /** The codes of all weights are equal, where the format has codes. */
   readonly equalWeights?: true;
+  /** All activations of a row have one magnitude, so that rounding them to 8 bits is exact: the weights must be, too. */
+  readonly signs?: true;
   /** Root mean square of random weights. */
   readonly weightScale?: number;
 }
+
+/** NMSE of products with exact weights and activations: f16 scales of the activations, or f16 products, give up to 1e-6. */
+const maxExactNmse = 2e-6;
 
 /** Weights of 8-bit blocks have scales of about 2e-5 then. */
 const subnormalScale = 1.5e-3;
@@ -158,6 +164,7 @@ function shapes(random: Random, { gated, isSingleToken }: Traits, { strict }: Ca
       // Sums of a few, so that the activation of a gate is neither 0 nor the gate.
       weightScale: 2 / equalColumns,
     },
+    { kind: 'extreme', tokens: 3, rows: 64, columns: 32 * randomBetween(random, 8, 12), signs: true },
     // Scales that f16 has as subnormal numbers only.
     { kind: 'extreme', tokens: 2, rows: 24, columns: 96, weightScale: subnormalScale },
     { kind: 'extreme', tokens: 4, rows: 40, columns: 128, magnitude: 'large' },
@@ -306,10 +313,18 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
   const weights = shape.weights ?? randomMatrix(random, traits, format, shape);
   if (shape.equalWeights && exactnessOf(contracts.get('matmul') as Contract, format) === 'quantised')
     weights.quants.fill(random.integerBelow(2) ? 0x77777777 : 0x99999999);
-  const x = random.normals(room * xStride, 30);
+  const x = unreadFloats(random, room * xStride);
   const activationRows = randomActivations(random, tokens, columns, { magnitude, spread: traits.norm });
   for (let t = 0; t < tokens; t++)
     x.set(activationRows.subarray(t * columns, (t + 1) * columns), t * xStride);
+  // Activations of products of weights without codes may not be rounded anyway.
+  const isExact =
+    shape.signs === true && exactnessOf(contracts.get('matmul') as Contract, format) === 'quantised';
+  if (isExact)
+    for (let t = 0; t < tokens; t++) {
+      const size = 2 ** randomBetween(random, -2, 2);
+      for (let c = 0; c < columns; c++) x[t * xStride + c] = random.integerBelow(2) ? size : -size;
+    }
   // Bias and residual have the magnitude of the sums, so that an error in either is visible.
   const sumMagnitude =
     (magnitude === 'small' && !traits.norm ? smallMagnitude : 1) *
@@ -319,10 +334,11 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
     quants: weights.quants,
     scales: weights.scales,
     x,
-    bias: random.normals(bias ? rows : 4, bias ? sumMagnitude : 1e3),
+    bias: bias ? random.normals(rows, sumMagnitude) : unreadFloats(random, 4),
   };
   if (traits.add) tensors['y'] = random.normals(room * yStride, sumMagnitude);
-  if (traits.norm) tensors['norm_weight'] = randomNormWeights(random, columns);
+  if (traits.norm)
+    tensors['norm_weight'] = isExact ? new Float32Array(columns).fill(1) : randomNormWeights(random, columns);
   const blocks = columns / blockColumns;
   const dims: Dims = { tokens, rows, columns, blocks, block_bytes: averageBlockBytes(weightFormat(format)) };
   return {
@@ -333,7 +349,9 @@ function makeCase(random: Random, traits: Traits, shape: Shape, format: string):
       ...(yOffset > 0 ? [`offset ${yOffset}`] : []),
       ...(scale === 1 ? [] : [`scale ${scale}`]),
       ...(activation === 'silu' ? [] : [activation]),
+      ...(isExact ? ['signs'] : []),
     ].join(' '),
+    ...(isExact ? { maxNmse: maxExactNmse } : {}),
     dims,
     format,
     tensors,

@@ -15,6 +15,7 @@ import {
   requireMember,
   stepDimsFor,
   requireWords,
+  unreadFloats,
 } from './case-generation.ts';
 import {
   assignPages,
@@ -259,7 +260,7 @@ function makeCase(random: Random, { op, bindings }: Contract, shape: Shape): Par
   });
   const tokens = runs.reduce((sum, { count }) => sum + count, 0);
   const width = (heads + 2 * kvHeads) * headDim;
-  const qkv = random.normals((tokens + spareRows) * width, 30);
+  const qkv = unreadFloats(random, (tokens + spareRows) * width);
   for (let t = 0; t < tokens; t++) {
     // An f16 cache stores small values with too few significant bits to verify them.
     const cachedMagnitude = magnitude === 'small' && op !== 'rope' ? 'ordinary' : magnitude;
@@ -270,6 +271,10 @@ function makeCase(random: Random, { op, bindings }: Contract, shape: Shape): Par
         ? cached
         : cached.map((v) => Math.max(-maxCachedMagnitude, Math.min(maxCachedMagnitude, v)));
     qkv.set(clamped, t * width + heads * headDim);
+    // `kv_write` does not read q, and `rope` does not read v.
+    if (op === 'kv_write') qkv.set(unreadFloats(random, heads * headDim), t * width);
+    if (op === 'rope')
+      qkv.set(unreadFloats(random, kvHeads * headDim), t * width + (heads + kvHeads) * headDim);
   }
   const elements = pages * kvHeads * pageTokens * headDim;
   const all: Record<string, TensorData> = {

@@ -20,6 +20,7 @@ import {
   requireMember,
   stepDimsFor,
   contiguousRows,
+  unreadFloats,
 } from './case-generation.ts';
 import { Random } from './random.ts';
 import type { CaseOptions, LabOp } from './types.ts';
@@ -201,7 +202,7 @@ const norm = rowOp({
   op: 'rms_norm',
   nameDims: ['tokens', 'columns'],
   generate(random, { tokens, columns, magnitude, spareRows = 0, eps = 1e-5 }) {
-    const x = random.normals((tokens + spareRows) * columns, 30);
+    const x = unreadFloats(random, (tokens + spareRows) * columns);
     x.set(randomActivations(random, tokens, columns, { magnitude: magnitude ?? 'ordinary', spread: true }));
     return {
       dims: { tokens, columns },
@@ -258,7 +259,7 @@ const headNorm = rowOp({
   ) {
     const headDim = Math.ceil(columns / 8) * 8;
     const stride = offset + count * headDim + padding;
-    const qkv = random.normals((tokens + spareRows) * stride, 30);
+    const qkv = unreadFloats(random, (tokens + spareRows) * stride);
     for (let t = 0; t < tokens; t++) {
       qkv.set(randomActivations(random, count, headDim, { magnitude, spread: true }), t * stride + offset);
     }
@@ -313,7 +314,7 @@ const add = rowOp({
   nameDims: ['tokens', 'columns'],
   generate(random, { tokens, columns, magnitude = 'ordinary', spareRows = 0 }) {
     const randomRows = () => {
-      const rows = random.normals((tokens + spareRows) * columns, 30);
+      const rows = unreadFloats(random, (tokens + spareRows) * columns);
       rows.set(randomActivations(random, tokens, columns, { magnitude }));
       return rows;
     };
@@ -335,7 +336,7 @@ const normAdd = rowOp({
   op: 'norm_add',
   nameDims: ['tokens', 'columns'],
   generate(random, { tokens, columns, magnitude = 'ordinary', spareRows = 0, eps = 1e-5 }) {
-    const x = random.normals((tokens + spareRows) * columns, 30);
+    const x = unreadFloats(random, (tokens + spareRows) * columns);
     x.set(randomActivations(random, tokens, columns, { magnitude, spread: true }));
     // The residual has the magnitude of the normalized rows.
     const y = random.normals((tokens + spareRows) * columns, 1);
@@ -382,7 +383,7 @@ const activation = rowOp({
     random,
     { tokens, columns, magnitude = 'ordinary', spareRows = 0, padding = 0, activation: of = 'silu' },
   ) {
-    const gateUp = random.normals((tokens + spareRows) * 2 * columns, 30);
+    const gateUp = unreadFloats(random, (tokens + spareRows) * 2 * columns);
     for (let t = 0; t < tokens; t++) {
       const gate = randomActivations(random, 1, columns, { magnitude });
       // The range of gates in models, where silu(x) is neither 0 nor x.

@@ -20,12 +20,15 @@ import {
   requireWords,
 } from './case-generation.ts';
 import { Random } from './random.ts';
+import { type Draw, drawnRow } from './sample-draws.ts';
 import type { CaseOptions, LabOp } from './types.ts';
 
 type Rule = Pick<SamplingRule, 'temperature' | 'topK' | 'topP' | 'minP'>;
 
 /** What a row of a shape requires. Other members of the rule have no effect. */
 interface RowSetup extends Partial<Rule> {
+  /** A row whose noise is chosen; it has a rule of its own. */
+  readonly draw?: Draw;
   /** Without this filter, the other ones would keep a token that would be sampled instead. */
   readonly decides?: 'topK' | 'topP' | 'minP';
   /** With these settings, another token would be sampled. */
@@ -143,6 +146,19 @@ function verifiedRules(random: Random): RowSetup[] {
   });
 }
 
+/** Rows whose noise is chosen. */
+const drawnRules: readonly RowSetup[] = (
+  [
+    ['deep', 12],
+    ['rare', 3],
+    ['masked', 4],
+    ['topK', 2],
+    ['topP', 2],
+    ['minP', 2],
+    ['tied', 4],
+  ] as const
+).flatMap(([draw, count]) => repeatRule(count, { draw }));
+
 function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
   const list: Shape[] = [
     { kind: 'random', vocabulary: randomBetween(random, 400, 700), rules: allRules },
@@ -189,6 +205,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
     },
     { kind: 'extreme', vocabulary: randomBetween(random, 400, 700), rules: extremeRules(random) },
     { kind: 'random', vocabulary: randomBetween(random, 60, 120), rules: seededRules(random) },
+    { kind: 'random', vocabulary: randomBetween(random, 90, 200), rules: drawnRules },
     {
       kind: 'ragged',
       vocabulary: randomBetween(random, 60, 120),
@@ -226,7 +243,7 @@ function shapes(random: Random, { strict, live = [] }: CaseOptions): Shape[] {
     list.push(
       { kind: 'live', vocabulary, rules: [greedy] },
       { kind: 'live', vocabulary, rules: [{ temperature: 0.8, topK: 40, topP: 0.95 }, greedy] },
-      { kind: 'live', vocabulary, rules: [decidedRules(random)[0] ?? {}] },
+      { kind: 'live', vocabulary, rules: [decidedRules(random)[0] ?? {}, { draw: 'tied' }] },
     );
   }
   return list;
@@ -270,9 +287,21 @@ const neutralFilters = { topK: { topK: 0 }, topP: { topP: 1 }, minP: { minP: 0 }
  */
 function generateRow(
   random: Random,
-  { decides, unlike, near, seed, position, temperature = 1, topK = 0, topP = 1, minP = 0 }: RowSetup,
+  {
+    draw: drawn,
+    decides,
+    unlike,
+    near,
+    seed,
+    position,
+    temperature = 1,
+    topK = 0,
+    topP = 1,
+    minP = 0,
+  }: RowSetup,
   { vocabulary, shift = 0, allowed = vocabulary, excluded = maskedLogit, range, lastToken }: Shape,
 ): SampleSetup {
+  if (drawn) return drawnRow(random, drawn, vocabulary);
   const rule: Rule = { temperature, topK, topP, minP };
   for (let tries = 0; ; tries++) {
     const order = random.permutation(vocabulary);

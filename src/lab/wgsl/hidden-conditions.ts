@@ -66,6 +66,19 @@ const steep: ReadonlySet<string> = new Set([
 ]);
 /** Largest exponent of a power that is no threshold: of a fraction, larger ones are 0 except near 1. */
 const maxExponent = 16;
+/** Functions of a sum of parts that are nearly constant except near one value. */
+const shaping: ReadonlySet<string> = new Set([
+  ...collapsing,
+  ...vanishing,
+  ...periodic,
+  ...steep,
+  'exp',
+  'step',
+  'smoothstep',
+  'floor',
+  'ceil',
+  'sqrt',
+]);
 const bounding: ReadonlySet<string> = new Set(['min', 'max', 'clamp']);
 const stepping: ReadonlySet<string> = new Set(['step', 'smoothstep']);
 
@@ -136,6 +149,19 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
     return inner !== undefined && isPart && isRounded(inner);
   };
 
+  /** Whether two numbers are parts of ids, positions or bits, and not two results of data: their product selects. */
+  const areParts = (left: Expression, right: Expression): boolean => {
+    const [a, b] = [flow.traitsOf(left), flow.traitsOf(right)];
+    const both = a & b;
+    const areNumbers = (both & trait.bitNumber) !== 0 && flow.op !== 'sample';
+    return (
+      contract !== undefined &&
+      (both & trait.part) !== 0 &&
+      ((both & trait.float) === 0 || areNumbers) &&
+      ((a | b) & trait.logit) === 0
+    );
+  };
+
   const areSame = ([a, b]: readonly Expression[]): boolean =>
     a !== undefined && b !== undefined && textOf(a) === textOf(b);
   const checkCall = (call: Expression): void => {
@@ -152,6 +178,9 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
       report('inexact', base, `converted to ${text}`);
     const [argument] = variable;
     if (!argument) return;
+    const isPart = (traits & trait.part) !== 0 && (traits & (trait.float | trait.logit)) === 0;
+    if (isPart && shaping.has(text) && !collapsing.has(text))
+      report('constant', argument, `an argument of ${text}`);
     if (vanishing.has(text) && traits & trait.nearOffset)
       report('constant', argument, `an argument of ${text}`);
     if (/^(?:f32|f16|vec[234](?:f|h|<f\d+>)?)$/.test(text) && traits & trait.floatHash)
@@ -191,8 +220,11 @@ export function findHiddenConditions(reflection: Reflection, contract?: Contract
           const traits = flow.traitsOf(right);
           const isSum =
             right.kind === 'binary' && right.parts.some((part) => flow.constantOf(part) !== undefined);
-          const tells = traits & trait.offset || (traits & trait.difference && isSum);
+          const isPart = (traits & trait.part) !== 0 && flow.constantOf(right) === undefined;
+          const tells = traits & trait.offset || (traits & trait.difference && isSum) || isPart;
           if (tells && !(traits & trait.float)) report('constant', right, `a divisor of ${textOf(left)}`);
+        } else if ((text === '*' || text === '&') && areParts(left, right)) {
+          report('constant', left, `combined with ${textOf(right)}`);
         } else if (text === '*' && textOf(left) === textOf(right)) {
           const traits = flow.traitsOf(left);
           // The square of a size of the model is a size.

@@ -48,7 +48,35 @@ export const trait = {
   nearOffset: 131_072,
   /** The counter of a loop over what a row has. As a float, it is a place. */
   counter: 65_536,
+  /** The number of tokens of a step, in ops that have steps of several. */
+  stepSize: 262_144,
+  /** Selected by a condition, or read from a table, by data, positions or the size of a step. */
+  selected: 524_288,
+  /** The index of a token in the vocabulary, in `sample`. */
+  token: 1_048_576,
+  /** A part of an id, a position, a size of a step or of the bits of a float: some of its bits, a quotient or a rest. */
+  part: 2_097_152,
+  /** A float that was made of a part of the bits of a float. */
+  bitNumber: 4_194_304,
 } as const;
+
+/** What has parts that tell one value from others. */
+const divisible = trait.record | trait.identity | trait.bits | trait.stepSize | trait.token;
+const hasParts = (traits: number): boolean => (traits & divisible) !== 0 && (traits & trait.logit) === 0;
+
+/** What tells one input of a kernel from another, once it is part of a condition or of an index into a table. */
+const selecting = (traits: number): number =>
+  traits &
+  (trait.record |
+    trait.identity |
+    trait.float |
+    trait.bits |
+    trait.logit |
+    trait.stepSize |
+    trait.token |
+    trait.selected)
+    ? trait.selected | (traits & trait.part)
+    : 0;
 
 /** Integers that are not data that a kernel computes with. */
 const indexed = trait.place | trait.size | trait.record;
@@ -67,7 +95,12 @@ const kept =
   trait.floatBits |
   trait.floatHash |
   trait.nearOffset |
-  trait.counter;
+  trait.counter |
+  trait.stepSize |
+  trait.selected |
+  trait.token |
+  trait.part |
+  trait.bitNumber;
 
 /** Words of a record of `samples` that identify it: slot, seed and position. Its row is the row of the step. */
 const identifyingSampleWords: ReadonlySet<number> = new Set([1, 3, 4]);
@@ -142,6 +175,11 @@ export class ValueFlow {
     return this.#constants.get(expression);
   }
 
+  /** Name of the op; undefined without a contract. */
+  get op(): string | undefined {
+    return this.#contract?.op;
+  }
+
   /** Whether the expression is a value of `token`, in a kernel that also reads the sampled tokens. */
   get readsSampledTokens(): boolean {
     return this.#buffers.has('sampled') && this.#buffers.has('token');
@@ -155,7 +193,8 @@ export class ValueFlow {
   #traitsOf(variable: Variable): number {
     const { space, type, binding } = variable;
     const name = this.#bufferOf(variable);
-    if (space === 'uniform') return trait.size;
+    if (space === 'uniform')
+      return trait.size | (name === 'step' && this.#contract?.tokens === 'any' ? trait.stepSize : 0);
     if (space !== 'storage') return 0;
     const element = elementOf(type);
     const isSingle = element.kind === 'scalar' || element.kind === 'atomic';
@@ -194,10 +233,16 @@ export class ValueFlow {
     if (source) this.#connect(source, target);
   }
 
-  #connect(source: Node, target: Node): void {
+  /** Lets a condition decide what a variable is assigned. */
+  selectFor(target: Node, condition: Expression): void {
+    const source = this.#nodes.get(condition);
+    if (source) this.#connect(source, target, selecting);
+  }
+
+  #connect(source: Node, target: Node, through: (traits: number) => number = (traits) => traits): void {
     const edge: Node = { traits: 0, users: [] };
     edge.compute = () => {
-      this.#add(target, source.traits);
+      this.#add(target, through(source.traits));
       return 0;
     };
     source.users.push(edge);
@@ -259,18 +304,27 @@ export class ValueFlow {
         )
           return () => of(first) | trait.identity;
         const component = second && this.constantOf(second);
-        return () => (isArray ? of(first) : componentTraits(of(first), component));
+        const isTable = !this.#isBuffer(first, locals);
+        return () =>
+          (isArray ? of(first) : componentTraits(of(first), component)) |
+          (isTable ? selecting(of(second)) | (hasParts(of(second)) ? trait.part : 0) : 0);
       }
       case 'unary':
-        return () => (text === '!' ? 0 : of(first));
+        return () => (text === '!' ? selecting(of(first)) : of(first));
       case 'binary':
-        if (comparisons.has(text) || text === '&&' || text === '||') return () => 0;
+        if (comparisons.has(text) || text === '&&' || text === '||')
+          return () => selecting(of(first) | of(second));
         return () => {
           const constants = [first && this.constantOf(first), second && this.constantOf(second)] as const;
           const areVariables = constants[0] === undefined && constants[1] === undefined;
           const isProduct = areVariables && (text === '*' || text === '/') && !this.#areSame(first, second);
           const traits = binaryTraits(text, [of(first), of(second)], constants);
-          return isProduct ? traits & ~trait.nearOffset : traits;
+          // Divided by a size, or one of its bits: a part of it is left.
+          const isPart =
+            dividing.has(text) &&
+            hasParts(of(first)) &&
+            ((areVariables && !hasParts(of(second))) || constants[1] !== undefined);
+          return (isProduct ? traits & ~trait.nearOffset : traits) | (isPart ? trait.part : 0);
         };
       case 'call':
         return this.#callTransfer(expression, node);
@@ -285,6 +339,18 @@ export class ValueFlow {
     for (let at = 0; at < one.to - one.from; at++)
       if (tokens[one.from + at]?.text !== tokens[other.from + at]?.text) return false;
     return true;
+  }
+
+  /** Whether an expression is a buffer or a part of one, whose contents the inputs of the op are. */
+  #isBuffer(expression: Expression | undefined, locals: Locals): boolean {
+    const root = expression && rootOf(expression);
+    return (
+      root !== undefined &&
+      !locals.names.has(root.text) &&
+      this.#reflection.variables.some(
+        ({ name, space }) => name === root.text && (space === 'storage' || space === 'uniform'),
+      )
+    );
   }
 
   /** Whether an index of a word of `samples` may be that of an identifying word: `12u * t + 3u`. */
@@ -324,6 +390,7 @@ export class ValueFlow {
       result.users.push(node);
       return () => result.traits;
     }
+    const of = (part: Expression | undefined): number => (part ? this.traitsOf(part) : 0);
     const union = (): number => parts.reduce((all, part) => all | this.traitsOf(part), 0);
     const plain = () => union() & ~wholeRecords;
     switch (text) {
@@ -340,6 +407,7 @@ export class ValueFlow {
       case 'bool':
       case 'any':
       case 'all':
+        return () => selecting(plain());
       case 'arrayLength':
       case 'subgroupElect':
       case 'subgroupAny':
@@ -349,7 +417,12 @@ export class ValueFlow {
       case 'f16':
         return () => {
           const traits = plain();
-          if (traits & trait.bits) return trait.float;
+          if (traits & trait.bits)
+            return (
+              trait.float |
+              (traits & (trait.selected | trait.part)) |
+              (traits & trait.part ? trait.bitNumber : 0)
+            );
           if (traits & trait.counter) return (traits & ~trait.counter) | trait.place | trait.asFloat;
           return traits & indexed && !(traits & trait.float) ? traits | trait.asFloat : traits;
         };
@@ -357,7 +430,8 @@ export class ValueFlow {
       case 'i32':
         return () => plain() & ~trait.asFloat;
       case 'select':
-        return () => parts.slice(0, 2).reduce((all, part) => all | this.traitsOf(part), 0);
+        return () =>
+          parts.slice(0, 2).reduce((all, part) => all | this.traitsOf(part), 0) | selecting(of(parts[2]));
       case 'dot': {
         const isSquare = this.#areSame(parts[0], parts[1]);
         return () => plain() & ~(isSquare ? 0 : trait.nearOffset);
@@ -378,7 +452,9 @@ export class ValueFlow {
           );
       }
       default:
-        if (text.startsWith('unpack')) return () => plain() | trait.float;
+        if (text.startsWith('unpack'))
+          return () => plain() | trait.float | (hasParts(plain()) ? trait.part : 0);
+        if (bitFunctions.has(text)) return () => plain() | (hasParts(plain()) ? trait.part : 0);
         if (text.startsWith('pack'))
           return () => plain() & ~(trait.float | trait.logit | trait.floatOffset | trait.nearOffset);
         return plain;
@@ -497,6 +573,19 @@ const signBit = 0x8000_0000;
 const floatMasks: ReadonlySet<number> = new Set([signBit, 0x7fff_ffff, 0x7f80_0000, 0x8000, 0x7fff, 0x7c00]);
 /** A divisor from which on a quotient can tell small values from large ones. */
 const minDivisor = 16;
+/** Operators that leave a part of a number. */
+const dividing: ReadonlySet<string> = new Set(['&', '>>', '<<', '/', '%']);
+const bitFunctions: ReadonlySet<string> = new Set([
+  'countOneBits',
+  'countLeadingZeros',
+  'countTrailingZeros',
+  'firstLeadingBit',
+  'firstTrailingBit',
+  'extractBits',
+  'reverseBits',
+  'dot4U8Packed',
+  'dot4I8Packed',
+]);
 /** From here on, an odd factor mixes bits: that of a hash. */
 const minMixer = 1 << 16;
 
@@ -587,6 +676,8 @@ class FunctionReader {
   readonly #expressions: Expression[] = [];
   readonly #selectors = new Set<Expression>();
   readonly #statements: readonly Statement[];
+  /** Conditions of the statements around the current one. */
+  readonly #conditions: Expression[] = [];
 
   constructor(flow: ValueFlow, reflection: Reflection, fn: FunctionInfo) {
     this.#flow = flow;
@@ -658,27 +749,41 @@ class FunctionReader {
       case 'switch': {
         const selector = this.#add(statement.condition);
         if (selector) this.#selectors.add(selector);
-        break;
+        this.#visitUnder(selector, childrenOf(statement));
+        return;
       }
       case 'while':
+        this.#visitUnder(this.#add(statement.condition), childrenOf(statement));
+        return;
       case 'break_if':
         this.#add(statement.condition);
         break;
       case 'for':
         for (const child of statement.init) this.#visit(child);
         this.#markCounters(statement);
-        this.#add(statement.condition);
-        for (const child of [...statement.body, ...statement.update]) this.#visit(child);
+        this.#visitUnder(this.#add(statement.condition), statement.body);
+        for (const child of statement.update) this.#visit(child);
         return;
-      case 'if':
+      case 'if': {
+        // An `else` depends on the conditions before it.
+        const before = this.#conditions.length;
         for (const { condition, body } of statement.branches) {
-          this.#add(condition);
+          const added = this.#add(condition);
+          if (added) this.#conditions.push(added);
           for (const child of body) this.#visit(child);
         }
+        this.#conditions.length = before;
         return;
+      }
       default:
     }
     for (const child of childrenOf(statement)) this.#visit(child);
+  }
+
+  #visitUnder(condition: Expression | undefined, body: readonly Statement[]): void {
+    if (condition) this.#conditions.push(condition);
+    for (const child of body) this.#visit(child);
+    if (condition) this.#conditions.pop();
   }
 
   /** Marks the counter of a loop whose bound is no constant. */
@@ -686,14 +791,22 @@ class FunctionReader {
     const { tokens } = this.#reflection;
     const bound = condition && parseExpression(tokens, condition);
     const isConstant = bound?.parts.some((part) => this.#reflection.evaluate(part) !== undefined) ?? true;
+    const isToken =
+      this.#flow.op === 'sample' &&
+      condition !== undefined &&
+      tokens.slice(condition.from, condition.to).some(({ text }) => text === 'vocabulary');
     for (const child of init)
       if (child.kind === 'declare' && !isConstant)
-        this.#flow.addTrait(this.#flow.nodeOf(tokens[child.name]?.text ?? '', this.#fn, true), trait.counter);
+        this.#flow.addTrait(
+          this.#flow.nodeOf(tokens[child.name]?.text ?? '', this.#fn, true),
+          trait.counter | (isToken ? trait.token : 0),
+        );
   }
 
   #assign({ target, operator, value }: Extract<Statement, { kind: 'assign' }>): void {
     const root = this.#reflection.tokens[this.#rootAt(target)]?.text ?? '';
     const targetNode = this.#flow.nodeOf(root, this.#fn, this.#locals.names.has(root));
+    for (const condition of this.#conditions) this.#flow.selectFor(targetNode, condition);
     const left = parseExpression(this.#reflection.tokens, target);
     const right = parseExpression(this.#reflection.tokens, value);
     if (operator === '=' || !left || !right) {
