@@ -711,6 +711,9 @@ ${body}
       '-slope * open is an argument of exp',
       '-x * x is an argument of exp',
       '-curve is an argument of exp',
+      // The length of the parts of a context, which a tile carries.
+      'split_tokens is a divisor of tile.w',
+      'split_tokens is a divisor of (tile.w + 1u - seen)',
     ]);
     expect([...conditions].filter((one) => !known.has(one))).toEqual([]);
     expect(conditions.size).toBeGreaterThan(0);
