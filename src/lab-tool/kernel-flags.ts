@@ -71,7 +71,11 @@ export function mergeFlags(header: Header, flags: KernelFlags): Header {
     ...single,
     ...(x === undefined ? {} : { dispatch: { x, ...rest } }),
     overrides: { ...header.overrides, ...overrides },
-    tunables: { ...header.tunables, ...tunables },
+    // A value of the command line is not tuned.
+    tunables: {
+      ...Object.fromEntries(Object.entries(header.tunables).filter(([name]) => !(name in overrides))),
+      ...tunables,
+    },
     requires: requires.length > 0 ? requires : header.requires,
     dtypes: dtypes.length > 0 ? dtypes : header.dtypes,
     bind: bind.length > 0 ? bind : header.bind,

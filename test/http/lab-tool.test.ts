@@ -257,7 +257,9 @@ describe('from stub to saved config', () => {
   });
 
   test('a stub for a format and a component', async () => {
-    await run(['stub', 'rms_norm', '--format', 'q4_k', '--for', 'layers.0.attn.q']);
+    const { stdout } = await run(['stub', 'rms_norm', '--format', 'q4_k', '--for', 'layers.0.attn.q']);
+    // The gate then checks the stub in its format, whatever the model's is.
+    expect(stdout).toContain('//! dtypes: q4_k\n');
     expect(lab.requests.at(-1)?.path).toBe('/ops/rms_norm/stub?format=q4_k&component=layers.0.attn.q');
   });
 

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { labOps, type LiveShape } from '../../src/lab/ops/index.ts';
 import { profileKernel, type ProfileTask } from '../../src/lab/profile/profile-kernel.ts';
@@ -82,6 +83,36 @@ describe('hints on a software adapter', () => {
       code: 'barriers',
       message: expect.stringContaining('on this software adapter'),
     });
+  });
+});
+
+describe('loads of one address by many lanes', () => {
+  const named = (text: string) => naiveKernels.find(({ name }) => name.startsWith(text)) as NaiveKernel;
+  const shuffles = (kernel: Pick<NaiveKernel, 'registration' | 'columns'>, isSoftware: boolean) =>
+    profileOf(kernel, { isSoftware }).hints.filter(({ message }) => message.includes('subgroupShuffle'));
+
+  it('are a hint on a software adapter, at their line, and on no other', () => {
+    const kernel = named('activations that are read again');
+    expect(shuffles(kernel, true)).toMatchObject([
+      { code: 'repeated_reads', line: markedLine(kernel.registration.source) },
+    ]);
+    expect(shuffles(kernel, false)).toEqual([]);
+  });
+
+  it('are none in a kernel whose lanes load different elements and pass them on', () => {
+    const sample = readFileSync(new URL('../../docs/samples/gate_up.wgsl', import.meta.url), 'utf8');
+    const registration = {
+      name: 'gate_up',
+      op: 'norm_gated_matvec',
+      source: sample,
+      dispatch: { x: 'ceil(rows / WG)' },
+      requires: ['subgroups' as const],
+    };
+    const { hints } = profileOf({ registration }, { isSoftware: true });
+    expect(hints.map(({ message }) => message).join('\n')).not.toContain('subgroupShuffle');
+    // Workgroups of 16 threads are half a subgroup of most GPUs, and two here.
+    for (const { code, message } of hints)
+      if (code === 'inactive_lanes') expect(message).toMatch(/^on a GPU: /);
   });
 });
 

@@ -117,19 +117,19 @@ describe('WGSL files', () => {
   });
 
   test('flags win over directives', async () => {
-    const path = file('flags.wgsl', `//! override A = 1\n//! override B = 2\n${source}`);
+    const path = file('flags.wgsl', `//! override A = 1\n//! override B = 2\n//! tune C = 1, 2\n${source}`);
     const invocation = parse(
-      `check ${path} --op add --name other --dispatch-y 2 --override B=3 --tune B=3,4 --requires subgroups --dtypes f16 --entry-point go`,
+      `check ${path} --op add --name other --dispatch-y 2 --override B=3 --override C=2 --tune B=3,4 --requires subgroups --dtypes f16 --entry-point go`,
     );
     if (invocation.command === 'help' || invocation.command === 'version') throw new Error('not a command');
     const { kernels } = await readWgslKernel(path, readKernelFlags(invocation.flags));
+    expect(kernels[0]?.registration?.tunables).toEqual({ B: [3, 4] });
     expect(kernels[0]?.registration).toMatchObject({
       op: 'add',
       name: 'other',
       entry_point: 'go',
       dispatch: { x: 'tokens', y: '2' },
-      overrides: { A: 1, B: 3 },
-      tunables: { B: [3, 4] },
+      overrides: { A: 1, B: 3, C: 2 },
       requires: ['subgroups'],
       dtypes: ['f16'],
     });

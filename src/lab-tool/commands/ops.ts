@@ -28,7 +28,10 @@ export const stub: CommandHandler = async ({ client, words: [op = ''], flags, pr
       error.status,
     );
   }
-  const text = answer.source.endsWith('\n') ? answer.source : `${answer.source}\n`;
+  const ended = answer.source.endsWith('\n') ? answer.source : `${answer.source}\n`;
+  // Without it, the gate would use the format of the model.
+  const text =
+    format === undefined ? ended : ended.replace(/^\/\/! dispatch: .*\n/m, `$&//! dtypes: ${format}\n`);
   if (out === undefined) {
     print(answer, () => [text.replace(/\n$/, '')]);
     return exitCodes.fine;

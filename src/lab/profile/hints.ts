@@ -18,7 +18,11 @@ type Site = ProfiledKernel['sites'][number];
 type Access = Extract<Site, { kind: 'read' | 'write' }>;
 
 /** A hint, and what it may save: a rough fraction of the time, to put the most valuable first. */
-type Ranked = ProfileHint & { readonly saves: number };
+type Ranked = ProfileHint & {
+  readonly saves: number;
+  /** It holds on GPUs alone, whatever its code. */
+  readonly isForGpus?: true;
+};
 
 const minSaves = 0.03;
 
@@ -40,6 +44,7 @@ export function hintsFor(profile: Profile, context: HintContext): ProfileHint[] 
     ...uncoalesced(profile),
     ...bankConflicts(profile),
     ...repeatedReads(profile, context),
+    ...sharedLoads(profile, context),
     ...readByEveryWorkgroup(profile, context),
     ...narrowLoads(profile, context),
     ...barriers(profile, context),
@@ -48,7 +53,8 @@ export function hintsFor(profile: Profile, context: HintContext): ProfileHint[] 
     ...wideTiles(profile, context),
     ...fewWorkgroups(profile),
   ];
-  const isForGpus = ({ code }: Ranked): boolean => context.isSoftware && !holdsOnSoftware.has(code);
+  const isForGpus = (one: Ranked): boolean =>
+    context.isSoftware && (one.isForGpus === true || !holdsOnSoftware.has(one.code));
   return all
     .filter(({ saves }) => saves >= minSaves)
     .sort((a, b) => Number(isForGpus(a)) - Number(isForGpus(b)) || b.saves - a.saves)
@@ -138,6 +144,36 @@ function repeatedReads({ profile }: Profile, { contract }: HintContext): Ranked[
         line,
         saves: (1 - 1 / times) * (total(own, (one) => one.requests) / requests),
         message,
+      },
+    ];
+  });
+}
+
+/**
+ * Lanes that read the same bytes, above which the load is better made once. Bytes are counted in whole sectors, so loads of one number
+ * by all lanes look like those of eight numbers.
+ */
+const manySharers = 4;
+
+/** Reads with one address in many lanes: a GPU makes them once, a software adapter takes as long as for an address in each lane. */
+function sharedLoads({ profile, lanes }: Profile, { isSoftware }: HintContext): Ranked[] {
+  if (!isSoftware) return [];
+  const accesses = accessesOf(profile);
+  const requests = total(accesses, (one) => one.requests);
+  return accesses.flatMap((site) => {
+    const { kind, space, line, name, bytes, needed_sectors: needed } = site;
+    const share = site.requests / requests;
+    if (kind !== 'read' || space !== 'storage' || needed === undefined || share < 0.2) return [];
+    const distinct = (needed * sectorBytes) / site.requests;
+    if (bytes * site.active_lanes * lanes <= manySharers * distinct) return [];
+    return [
+      {
+        code: 'repeated_reads' as const,
+        line,
+        saves: share,
+        message:
+          `line ${line}: many lanes read the same bytes of ${name}, and on this software adapter a load takes as long for one address as for ` +
+          'one in each lane: let each lane read other elements, and pass them on by subgroupShuffle',
       },
     ];
   });
@@ -260,6 +296,8 @@ function inactiveLanes({ profile, lanes }: Profile): Ranked[] {
       code: 'inactive_lanes' as const,
       line: 1,
       saves: 1 - profile.workgroup_size / lanes,
+      // A software adapter has 4 or 8 lanes.
+      isForGpus: true,
       message: `workgroups of ${profile.workgroup_size} threads use ${profile.workgroup_size} of the ${lanes} lanes of a subgroup: make them a multiple of ${lanes}`,
     },
   ];
