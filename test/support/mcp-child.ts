@@ -21,6 +21,8 @@ switch (mode) {
     break;
   case 'stubborn':
     process.on('SIGTERM', () => undefined);
+    // Its owner may be killed while it answers.
+    process.stdout.on('error', () => undefined);
     setInterval(() => undefined, 1000);
     await serve();
     break;
