@@ -107,10 +107,15 @@ describe('the gate rejects kernels that are wrong on some inputs of the product'
   it.each(inputTricksToTry.map((trick) => [trick.op, trick.name, trick] as const))(
     'a kernel for %s that %s',
     async (_op, _name, trick) => {
-      for (const seed of runsRest ? [1, 2, 3] : [1]) {
+      const found: string[][] = [];
+      for (const seed of runsRest || trick.isRare ? [1, 2, 3] : [1]) {
         const report = await registerUntilJudged({ ...jobOf(registrationOf(wgsl, trick)), seed });
-        expect(report.stages.filter(({ ok }) => !ok).map(({ stage }) => stage)).toEqual(['parity']);
+        found.push(report.stages.filter(({ ok }) => !ok).map(({ stage }) => stage));
       }
+      // Rare ones are found with some seeds.
+      if (trick.isRare) expect(found).toContainEqual(['parity']);
+      else expect(new Set(found.flat())).toEqual(new Set(['parity']));
+      if (!trick.isRare) expect(found.every((stages) => stages.length === 1)).toBe(true);
     },
   );
 });
@@ -136,7 +141,10 @@ describe('no condition of an honest kernel is untested', async () => {
       'conditions_unchecked',
       'bounds_unchecked',
     ];
-    return report.stages.flatMap(({ findings }) => findings).filter(({ code }) => codes.includes(code));
+    // What is told of a condition that was checked on both sides is no warning.
+    return report.stages
+      .flatMap(({ findings }) => findings)
+      .filter((one) => isWarning(one) && codes.includes(one.code));
   };
 
   it.each(everyNth(stubs, 40))(
