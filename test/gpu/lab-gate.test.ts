@@ -239,6 +239,18 @@ it('fails if there are no cases', async () => {
 });
 
 describe('systematic errors', () => {
+  it('of an f32 op, within the tolerance of its error', async () => {
+    const { source, dispatch } = renderStub(wgsl, 'rms_norm', 'plain');
+    const biased = source.replace('* norm_weight[', '* 1.0002 * norm_weight[');
+    expect(biased).not.toBe(source);
+    const report = await gate({ name: 'biased', op: 'rms_norm', source: biased, dispatch });
+    const errors = report.stages.at(-1)?.findings.filter(({ severity }) => severity === 'error');
+    expect(errors).toMatchObject([
+      { code: 'systematic_error', message: expect.stringMatching(/too large by the factor 0\.0002/) },
+    ]);
+    expect(report.accepted).toBe(false);
+  });
+
   // Found by the case in which rounding activations is exact, before signs are added up.
   it.each(['write_result(token, row, sum * 1.02);', 'write_result(token, row, sum * 0.99);'])(
     'of a quantized product, within the tolerance of its error: %s',

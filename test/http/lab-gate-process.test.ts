@@ -107,15 +107,10 @@ describe('the gate rejects kernels that are wrong on some inputs of the product'
   it.each(inputTricksToTry.map((trick) => [trick.op, trick.name, trick] as const))(
     'a kernel for %s that %s',
     async (_op, _name, trick) => {
-      const found: string[][] = [];
-      for (const seed of runsRest || trick.isRare ? [1, 2, 3] : [1]) {
+      for (const seed of runsRest ? [1, 2, 3] : [1]) {
         const report = await registerUntilJudged({ ...jobOf(registrationOf(wgsl, trick)), seed });
-        found.push(report.stages.filter(({ ok }) => !ok).map(({ stage }) => stage));
+        expect(report.stages.filter(({ ok }) => !ok).map(({ stage }) => stage)).toEqual(['parity']);
       }
-      // Rare ones are found with some seeds.
-      if (trick.isRare) expect(found).toContainEqual(['parity']);
-      else expect(new Set(found.flat())).toEqual(new Set(['parity']));
-      if (!trick.isRare) expect(found.every((stages) => stages.length === 1)).toBe(true);
     },
   );
 });
@@ -133,18 +128,12 @@ describe('no condition of an honest kernel is untested', async () => {
   const untested = async (registration: KernelRegistration, format = 'q8_0') => {
     const report = await registerUntilJudged({ ...jobOf(registration), formats: [format] });
     expect(report.stages.filter(({ ok }) => !ok)).toEqual([]);
-    const codes = [
-      'untested_condition',
-      'untested_value',
-      'constant_condition',
-      'data_condition',
-      'conditions_unchecked',
-      'bounds_unchecked',
-    ];
-    // What is told of a condition that was checked on both sides is no warning.
+    const codes = ['untested_condition', 'untested_value', 'conditions_unchecked', 'bounds_unchecked'];
+    // These are only told where both sides were checked.
+    const warned = ['constant_condition', 'data_condition'];
     return report.stages
       .flatMap(({ findings }) => findings)
-      .filter((one) => isWarning(one) && codes.includes(one.code));
+      .filter((one) => codes.includes(one.code) || (warned.includes(one.code) && isWarning(one)));
   };
 
   it.each(everyNth(stubs, 40))(

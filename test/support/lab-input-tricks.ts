@@ -14,8 +14,6 @@ export interface InputTrick {
   /** Code of the plain stub, and what replaces it. */
   readonly edits: readonly (readonly [right: string, wrong: string])[];
   readonly dispatchX?: string;
-  /** It shows in so few tokens that a seed may miss it. */
-  readonly isRare?: true;
 }
 
 const olderHalfIf = (condition: string): InputTrick['edits'] => [
@@ -257,7 +255,6 @@ export const inputTricks: readonly InputTrick[] = [
     ] as const
   ).map(([name, scaled]) => ({
     name,
-    isRare: true as const,
     op: 'sample',
     edits: [['let noisy = scaled +', `let noisy = ${scaled} +`]] as const,
   })),

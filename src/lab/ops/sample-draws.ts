@@ -7,10 +7,13 @@ import { gumbel } from '../../../kernels/reference/index.ts';
 import type { Random } from './random.ts';
 
 /**
- * `deep`: an unlikely token wins or loses by little. `rare`: the least likely token that can be sampled is. `masked`, `topK`, `topP`, `minP`: the largest noise is that of a token which the
- * mask or the filter excludes. `tied`: every token loses by little, so that its noise counts.
+ * - `deep`: an unlikely token wins or loses by little.
+ * - `rare`, `rarer`: the least likely token that can be sampled wins by little, or one that is a little less likely loses: a
+ *   probability that is raised or cut off shows.
+ * - `masked`, `topK`, `topP`, `minP`: the largest noise is that of a token which the mask or the filter excludes.
+ * - `tied`: every token loses by little, so that its noise counts.
  */
-export type Draw = 'deep' | 'rare' | 'masked' | 'topK' | 'topP' | 'minP' | 'tied';
+export type Draw = 'deep' | 'rare' | 'rarer' | 'masked' | 'topK' | 'topP' | 'minP' | 'tied';
 
 export interface DrawnRow {
   readonly logits: Float32Array;
@@ -93,12 +96,12 @@ export function drawnRow(random: Random, draw: Draw, vocabulary: number): DrawnR
     }
     return seed;
   };
-  if (draw === 'deep' || draw === 'rare') {
-    const seed = draw === 'rare' ? seedOfRare() : seedWith(1 + (maxNoise - 1) * random.uniform());
-    const isSampled = draw === 'rare' || random.integerBelow(2) === 1;
+  if (draw === 'deep' || draw === 'rare' || draw === 'rarer') {
+    const seed = draw === 'deep' ? seedWith(1 + (maxNoise - 1) * random.uniform()) : seedOfRare();
+    const isSampled = draw === 'rare' || (draw === 'deep' && random.integerBelow(2) === 1);
     const lead = gumbel(seed, position, other) - gumbel(seed, position, top);
     const below = lead + (isSampled ? -margin() : margin());
-    // Of two tokens, the most likely one is at 0; where the other one is, they change places.
+    // The more likely one of both is at 0, which may be the other one.
     for (const token of order) set(token, Math.max(below, 0) + 40);
     set(top, Math.max(0, -below));
     set(other, Math.max(0, below));

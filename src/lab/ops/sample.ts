@@ -151,6 +151,7 @@ const drawnRules: readonly RowSetup[] = (
   [
     ['deep', 12],
     ['rare', 3],
+    ['rarer', 3],
     ['masked', 4],
     ['topK', 2],
     ['topP', 2],
